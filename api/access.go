@@ -58,6 +58,30 @@ type Quota struct {
 	Limits  []QuotaLimit `json:"limits"`
 }
 
+// Users lists users with what they hold and have used.
+type Users struct {
+	Users []UserUse `json:"users" doc:"Everybody who holds something, waits for something, or has used something that the daemon remembers; those who hold most memory first."`
+	More
+}
+
+// UserUse is what one user holds, waits for and has used.
+type UserUse struct {
+	User       string              `json:"user" doc:"another user: all those together whose names the caller may not see."`
+	Leases     int                 `json:"leases"`
+	GPUs       int                 `json:"gpus" doc:"How many devices its leases are on."`
+	Memory     gpu.MiB             `json:"memory_mb" doc:"What its leases hold. Parts of a pool count in their pool."`
+	Measured   gpu.MiB             `json:"measured_mb" doc:"How much memory the processes of its leases really use."`
+	Slots      int                 `json:"slots"`
+	Waiting    int                 `json:"waiting" doc:"Requests that wait."`
+	Asked      gpu.MiB             `json:"waiting_mb" doc:"Memory that they wait for, on all devices together."`
+	Since      *time.Time          `json:"waiting_since,omitempty" doc:"Since when the oldest of them waits."`
+	Ended      int                 `json:"ended" doc:"Leases that have ended and that the daemon remembers."`
+	LeaseHours float64             `json:"lease_hours" doc:"How long its leases have lasted, one after the other, with the ended ones that the daemon remembers, as the following."`
+	GiBHours   float64             `json:"gib_hours" doc:"Memory times time: 1 GiB that is leased for an hour is 1."`
+	Energy     gpu.Opt[gpu.Joules] `json:"energy_joules,omitzero" doc:"Energy that its leases have used since the daemon first measured. Absent: none was measured."`
+	Limits     []QuotaLimit        `json:"limits,omitempty" doc:"As in the answer of /api/quota. For the user and for operators."`
+}
+
 // QuotaLimit is one limit of a user, or of all members of a group together.
 type QuotaLimit struct {
 	Name   string           `json:"name" example:"memory_mb" doc:"The setting that sets the limit."`

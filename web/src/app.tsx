@@ -3,10 +3,9 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ActHost } from './actions/dialog';
 import { freshness } from './live/state';
+import { Later } from './lists/later';
 import { AlertsPage } from './pages/alerts';
-import { BatchesPage } from './pages/batches';
 import { DevicePage } from './pages/device';
-import { EventsPage } from './pages/events';
 import { LeasePage } from './pages/lease';
 import { Overview } from './pages/overview';
 import { PlansPage } from './pages/plans';
@@ -33,7 +32,7 @@ export function App() {
   };
   return (
     <>
-      <a class="skip" href="#/" onClick={skip}>Skip to the content</a>
+      <nav aria-label="Skip"><a class="skip" href="#/" onClick={skip}>Skip to the content</a></nav>
       <Top onHelp={showHelp} />
       <main id="main" ref={main} tabIndex={-1}>
         <Content />
@@ -57,14 +56,23 @@ function Content(): ComponentChildren {
   );
 }
 
+const listPage = () => import('./pages/lists').then((m) => m.ListPage);
+const reportsPage = () => import('./pages/reports').then((m) => m.ReportsPage);
+
 function Page(): ComponentChildren {
   const { route } = place.value;
   switch (route.page) {
     case 'overview': return <Overview />;
     case 'gpu': return <DevicePage uuid={route.uuid} />;
     case 'lease': return <LeasePage user={route.user} id={route.id} />;
-    case 'events': return <EventsPage />;
-    case 'batches': return <BatchesPage />;
+    case 'jobs':
+    case 'services':
+    case 'leases':
+    case 'users':
+    case 'batches':
+    case 'events':
+    case 'tokens': return <Later load={listPage} props={{ name: route.page, open: route.open }} />;
+    case 'reports': return <Later load={reportsPage} props={{}} />;
     case 'plans': return <PlansPage />;
     case 'alerts': return <AlertsPage />;
     case 'unknown':

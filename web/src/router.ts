@@ -6,8 +6,20 @@ export type Route =
   | { page: 'overview' }
   | { page: 'gpu'; uuid: string }
   | { page: 'lease'; user: string; id: string }
-  | { page: 'events' | 'batches' | 'plans' | 'alerts' }
+  | { page: Plain }
+  | { page: List; open: string } // open: the row beside the list; empty: none
   | { page: 'unknown'; text: string };
+
+export const plain = ['plans', 'alerts', 'reports'] as const;
+export type Plain = (typeof plain)[number];
+
+// lists are the places that list rows of one kind.
+export const lists = ['jobs', 'services', 'leases', 'users', 'batches', 'events', 'tokens'] as const;
+export type List = (typeof lists)[number];
+
+function among<T extends string>(all: readonly T[], name: string | undefined): name is T {
+  return (all as readonly (string | undefined)[]).includes(name);
+}
 
 function decode(text: string): string | undefined {
   try {
@@ -36,12 +48,9 @@ export function parse(hash: string): { route: Route; params: URLSearchParams } {
     case 'lease':
       if (second === undefined || parts.length > 3) return unknown;
       return { route: third === undefined ? { page: 'lease', user: '', id: second } : { page: 'lease', user: second, id: third }, params };
-    case 'events':
-    case 'batches':
-    case 'plans':
-    case 'alerts':
-      return parts.length > 1 ? unknown : { route: { page: first }, params };
   }
+  if (among(plain, first) && parts.length === 1) return { route: { page: first }, params };
+  if (among(lists, first) && parts.length <= 2) return { route: { page: first, open: second ?? '' }, params };
   return unknown;
 }
 
@@ -51,11 +60,14 @@ export const to = {
   gpu: (uuid: string) => `#/gpu/${encodeURIComponent(uuid)}`,
   lease: (user: string | undefined, id: string) =>
     user ? `#/lease/${encodeURIComponent(user)}/${encodeURIComponent(id)}` : `#/lease/${encodeURIComponent(id)}`,
-  page: (name: 'events' | 'batches' | 'plans' | 'alerts', params?: Record<string, string>) => {
-    const search = new URLSearchParams(params).toString();
-    return search === '' ? `#/${name}` : `#/${name}?${search}`;
-  },
+  page: (name: Plain | List, params?: Record<string, string> | URLSearchParams) => withParams(`#/${name}`, params),
+  row: (name: List, id: string, params?: Record<string, string> | URLSearchParams) => withParams(`#/${name}/${encodeURIComponent(id)}`, params),
 };
+
+function withParams(where: string, params: Record<string, string> | URLSearchParams | undefined): string {
+  const search = new URLSearchParams(params).toString();
+  return search === '' ? where : `${where}?${search}`;
+}
 
 // place is where the page is now. listen keeps it up to date.
 export const place = signal(parse(''));
@@ -69,6 +81,12 @@ export function listen(onLogin: () => void): void {
   read();
 }
 
+// replace goes to an address without a new entry in the history of the browser.
+export function replace(address: string): void {
+  history.replaceState(null, '', address);
+  place.value = parse(location.hash);
+}
+
 // setParams changes the parameters of the present place without a new entry in the
 // history of the browser. An empty text removes a parameter.
 export function setParams(changes: Record<string, string>): void {
@@ -79,6 +97,5 @@ export function setParams(changes: Record<string, string>): void {
     else params.set(name, value);
   }
   const text = params.toString();
-  history.replaceState(null, '', text === '' ? where : `${where}?${text}`);
-  place.value = parse(location.hash);
+  replace(text === '' ? where : `${where}?${text}`);
 }

@@ -1,7 +1,8 @@
 // Package runs keeps what the runners of batches report about themselves.
 //
-// It forgets a runner that reports nothing for a while, because it is probably dead; its
-// records stay in the totals of its GPUs.
+// A runner that reports nothing for a while is probably dead, so its batch counts as
+// ended. Its records stay in the totals of its GPUs, and its last report in the list of
+// ended batches until the daemon ends or newer ones take its place.
 //
 // Reports come from users and may say anything. So texts are cleaned, each user has a
 // share of the places, and what a report adds to the totals is bounded: see standing.
@@ -33,6 +34,13 @@ const (
 	mostPerUser = 64
 )
 
+// mostEnded and mostEndedPerUser limit the ended batches that are remembered, in all and
+// of one user.
+const (
+	mostEnded        = 1024
+	mostEndedPerUser = 64
+)
+
 // Errors that callers decide on.
 var (
 	// ErrShare means that this user has as many batches as one user may have.
@@ -51,6 +59,7 @@ type Runs struct {
 
 	mu        sync.Mutex           // guards what follows
 	running   map[lease.Key]*entry // ids are per user
+	over      []Listed             // ended batches, the oldest end first, each id of a user once
 	totals    map[string]*Total    // by UUID
 	standings map[party]*standing
 }
@@ -114,7 +123,7 @@ func (r *Runs) clean(b *api.Batch) {
 		g := &b.GPUs[i]
 		g.Name = gpu.Printable(g.Name, gpu.Whole)
 		if !sound(&g.Latency) {
-			g.Latency = api.Latency{}
+			g.Latency = api.Latency{Bounds: []float64{}, Counts: []uint64{}}
 		}
 	}
 }
@@ -142,6 +151,7 @@ func (r *Runs) take(owner lease.Owner, b *api.Batch, held map[string]bool) (news
 	case before == nil && len(r.running) >= most:
 		return nil, ErrTooMany
 	case before == nil:
+		r.over = slices.DeleteFunc(r.over, func(b Listed) bool { return b.Owner == owner && b.ID == key.ID }) // it goes on
 		before = &entry{expire: time.AfterFunc(Silence, func() { r.forget(key) })}
 		r.running[key] = before
 		if b.Started.IsZero() || b.Reported.Sub(b.Started) < Silence {
@@ -169,10 +179,43 @@ func (r *Runs) forget(key lease.Key) {
 		return // it has just reported
 	}
 	delete(r.running, key)
+	last := e.Batch
+	if !ended(last.Stage) {
+		last.Stage, last.Error, last.Rate, last.Left = "failed", "Its runner reported nothing any more. What it had done is kept.", gpu.Opt[float64]{}, gpu.Opt[float64]{}
+	}
+	r.remember(Listed{last, key.Owner})
 	r.mu.Unlock()
 	if !ended(e.Stage) {
 		r.publish(event(&e.Batch, gpu.Warning, "failed", "does not report any more: its runner is gone; what it had done is kept", ""))
 	}
+}
+
+// remember adds an ended batch, and forgets the oldest of its user, or of all, if there are
+// too many. The caller holds the lock.
+func (r *Runs) remember(b Listed) {
+	r.over = append(r.over, b)
+	own := 0
+	for _, each := range r.over {
+		if each.Owner == b.Owner {
+			own++
+		}
+	}
+	oldest := 0
+	switch {
+	case own > mostEndedPerUser:
+		oldest = slices.IndexFunc(r.over, func(each Listed) bool { return each.Owner == b.Owner })
+	case len(r.over) <= mostEnded:
+		return
+	}
+	r.over = slices.Delete(r.over, oldest, oldest+1)
+}
+
+// Past returns the batches that have ended since the daemon began, as far as they are
+// remembered, the oldest end first. A batch that ended a moment ago is still in List.
+func (r *Runs) Past() []Listed {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.over)
 }
 
 func ended(stage string) bool { return slices.Contains([]string{"done", "stopped", "failed"}, stage) }

@@ -188,3 +188,47 @@ func TestTotals(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+func TestEndedBatchesStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, _ := someRuns()
+		past := func() (list []string) {
+			for _, b := range r.Past() {
+				list = append(list, b.User+"/"+b.ID+" "+b.Stage)
+			}
+			return list
+		}
+		report(t, r, api.Batch{ID: "first", User: "ada", Stage: "done", Done: 7})
+		report(t, r, api.Batch{ID: "gone", User: "ada", Stage: "running", Rate: gpu.Some(3.0)})
+		if got := past(); got != nil {
+			t.Errorf("before they have ended: %q", got)
+		}
+		time.Sleep(Silence + time.Second)
+		synctest.Wait()
+		if got := past(); !slices.Contains(got, "ada/first done") || !slices.Contains(got, "ada/gone failed") || ids(r) != "" {
+			t.Errorf("after their end: %q, and %q run", got, ids(r))
+		}
+		for _, b := range r.Past() {
+			if b.ID == "gone" && (b.Error == "" || b.Rate.Known()) {
+				t.Errorf("a batch without a runner: %+v", b.Batch)
+			}
+		}
+		report(t, r, api.Batch{ID: "gone", User: "ada", Stage: "running"})
+		if got := past(); !slices.Equal(got, []string{"ada/first done"}) {
+			t.Errorf("one of them goes on: %q", got)
+		}
+		for i := range mostEndedPerUser + 5 {
+			report(t, r, api.Batch{ID: fmt.Sprintf("m%02d", i), User: "mallory", Stage: "done"})
+			if i%mostPerUser == mostPerUser-1 {
+				time.Sleep(Silence + time.Second)
+				synctest.Wait()
+			}
+		}
+		time.Sleep(Silence + time.Second)
+		synctest.Wait()
+		got := past()
+		if !slices.Contains(got, "ada/first done") || len(got) != 2+mostEndedPerUser { // gone has fallen silent again
+			t.Errorf("a user with many displaces others: %d %q", len(got), got)
+		}
+	})
+}

@@ -1,25 +1,19 @@
 package look
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"io"
-	"net/http"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
-	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/history/report"
+	"github.com/berth-gpu/berth/internal/history/report/collect"
 	"github.com/berth-gpu/berth/internal/history/report/page"
-	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 type reportOptions struct {
@@ -77,9 +71,6 @@ it; and for whom. With energy.price_per_kwh, show what it cost.`,
 	return cmd
 }
 
-// usualPeriod is the default period of a page.
-const usualPeriod = 7 * 24 * time.Hour
-
 // period returns the period of the report, or nil for the last minutes.
 func (o *reportOptions) period() (*report.Period, error) {
 	switch {
@@ -103,18 +94,16 @@ func (o *reportOptions) period() (*report.Period, error) {
 		return nil, console.Usage("--since %v", err)
 	}
 	if since.IsZero() {
-		since = until.Add(-usualPeriod)
+		since = until.Add(-collect.Usual)
 	}
 	switch length := until.Sub(since); {
-	case length < time.Minute:
+	case length < collect.Least:
 		return nil, console.Usage("--since must be at least a minute before %s", map[bool]string{true: "now", false: "--until"}[o.until == ""])
-	case length > longestPeriod:
-		return nil, console.Usage("--since must be at most %d days before the end", int(longestPeriod.Hours()/24))
+	case length > collect.Longest:
+		return nil, console.Usage("--since must be at most %d days before the end", int(collect.Longest.Hours()/24))
 	}
 	return &report.Period{From: since, Until: until}, nil
 }
-
-const longestPeriod = 3 * 366 * 24 * time.Hour
 
 func (o *reportOptions) run(ctx context.Context) error {
 	period, err := o.period()
@@ -127,19 +116,9 @@ func (o *reportOptions) run(ctx context.Context) error {
 // report asks for the report of a period, or of the last minutes without one, and writes
 // it.
 func (o *reportOptions) report(ctx context.Context, c *client.Client, period *report.Period) error {
-	answers, err := o.collect(ctx, c)
+	all, err := collect.Report(ctx, c, period, o.Now())
 	if err != nil {
 		return err
-	}
-	if period != nil {
-		if err := ask(ctx, c, *period, &answers); err != nil {
-			return err
-		}
-	}
-	all := report.Make(answers, o.Now())
-	if period != nil {
-		all.Period = report.MakePeriod(&answers, *period)
-		all.Advice = append(all.Advice, report.AdvicePeriod(all.Period)...)
 	}
 	switch {
 	case o.html != "":
@@ -159,63 +138,4 @@ func (o *reportOptions) write(path string, r *api.Report, format func(io.Writer,
 		return console.Unread("report", path, err)
 	}
 	return nil
-}
-
-// ask asks the store of the past for the data of a period. Without a store, the report
-// covers the samples of the last minutes, and says so.
-func ask(ctx context.Context, c *client.Client, p report.Period, a *report.Answers) error {
-	found := map[string][]api.QuerySeries{}
-	for _, q := range p.Questions() {
-		answer, err := c.QueryRange(ctx, q.Expr, client.QueryRange{From: p.From.Add(q.Step), To: p.Until, Step: q.Step})
-		problem := (*api.Problem)(nil)
-		switch {
-		case errors.As(err, &problem) && problem.Status == http.StatusNotFound:
-			a.Remarks = append(a.Remarks, words.UpperFirst(cmp.Or(problem.Detail, problem.Title))+". Loads, temperatures and power are of the last minutes.")
-			return nil
-		case errors.As(err, &problem) && problem.Status != http.StatusUnauthorized && problem.Status != http.StatusForbidden:
-			a.Remarks = append(a.Remarks, fmt.Sprintf("The part %q is missing: %s.", q.Name, cmp.Or(problem.Detail, problem.Title)))
-		case err != nil:
-			return err
-		default:
-			found[q.Name] = answer.Series
-		}
-	}
-	a.Series = found
-	return nil
-}
-
-// reported is how far back a report reads the samples of devices.
-const reported = 10 * time.Minute
-
-// collect asks for everything that a report needs.
-func (o *reportOptions) collect(ctx context.Context, c *client.Client) (report.Answers, error) {
-	a := report.Answers{History: map[string][]gpu.Sample{}}
-	var err error
-	if a.Status, err = c.StatusAll(ctx); err != nil {
-		return a, err
-	}
-	for _, d := range a.Status.GPUs {
-		history, err := c.History(ctx, client.HistoryQuery{GPU: d.Device.UUID, Since: o.Now().Add(-reported)})
-		if err != nil {
-			return a, err
-		}
-		a.History[d.Device.UUID] = history.Samples
-	}
-	if a.Available, err = c.Available(ctx); err != nil {
-		return a, err
-	}
-	if a.Leases, err = c.Leases(ctx); err != nil {
-		return a, err
-	}
-	if a.Past, err = c.PastLeases(ctx, client.PastQuery{Limit: 2000}); err != nil {
-		return a, err
-	}
-	if a.Measurements, err = c.Measurements(ctx); err != nil {
-		return a, err
-	}
-	a.Energy, err = c.Energy(ctx)
-	if problem := (*api.Problem)(nil); errors.As(err, &problem) && problem.Status == http.StatusNotFound {
-		err = nil // the daemon is older
-	}
-	return a, err
 }

@@ -15,15 +15,22 @@ import (
 )
 
 func registerBatches(s *server) {
-	serve(s, on("GET /api/batches", "batches", "batches", "The batches that run, and how far each has got", ""), s.batches)
+	serve(s, on("GET /api/batches", "batches", "batches", "The batches that run, and how far each has got",
+		"With ended, also those that have ended since the daemon began: the last 64 of each user."), s.batches)
 	serve(s, on("PUT /api/batches/{id}", "batches", "report-batch", "For the runner of a batch: report how far it has got", ""), s.reportBatch)
 }
 
-type batchesQuery struct{ Page }
+type batchesQuery struct {
+	Ended bool `query:"ended" doc:"Batches that have ended, too, as they were when they last reported."`
+	Page
+}
 
 func (s *server) batches(ctx context.Context, in *batchesQuery) (*listed[api.Batches], error) {
-	page, more, err := cut(&in.Page, s.thisRun(batchesList), in.most(), s.Batches.List(),
-		func(b runs.Listed) uint64 { return hide(s, lease.Key{Owner: b.Owner, ID: b.ID}) }, cmp.Compare)
+	found := s.Batches.List()
+	if in.Ended {
+		found = withEnded(found, s.Batches.Past())
+	}
+	page, more, err := cut(&in.Page, s.thisRun(batchesList), in.most(), found, func(b runs.Listed) uint64 { return hide(s, keyOf(b)) }, cmp.Compare)
 	if err != nil {
 		return nil, err
 	}
@@ -32,6 +39,18 @@ func (s *server) batches(ctx context.Context, in *batchesQuery) (*listed[api.Bat
 		all.Batches = append(all.Batches, sight.batch(b))
 	}
 	return answerPage(&in.Page, more, all)
+}
+
+func keyOf(b runs.Listed) lease.Key { return lease.Key{Owner: b.Owner, ID: b.ID} }
+
+// withEnded puts ended batches before those that run. One that ended between the two
+// lists is in both, and counts once.
+func withEnded(running, ended []runs.Listed) []runs.Listed {
+	known := map[lease.Key]bool{}
+	for _, b := range running {
+		known[keyOf(b)] = true
+	}
+	return append(slices.DeleteFunc(ended, func(b runs.Listed) bool { return known[keyOf(b)] }), running...)
 }
 
 type batchReport struct {

@@ -61,6 +61,7 @@ const (
 	tokensList       = "tokens"
 	sessionsList     = "sessions"
 	jobsList         = "jobs"
+	usersList        = "users"
 )
 
 // cursor is the content of next, as JSON in base64 because nobody needs to read it.

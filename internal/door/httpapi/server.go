@@ -151,6 +151,8 @@ func build(p Parts) *server {
 	registerEnergy(s)
 	registerOperations(s)
 	registerPast(s)
+	registerReport(s)
+	registerUsers(s)
 	registerOrphans(s)
 	registerJobs(s)
 	registerServices(s)

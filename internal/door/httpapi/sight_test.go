@@ -44,7 +44,7 @@ func TestNobodySeesWhatOthersRun(t *testing.T) {
 	d.events.Publish(lease.Sparing(gpu.Event{Code: gpu.EventRevoked, User: owner.User, Text: "train was revoked", Data: map[string]any{"fence": 7}}, []string{"7 (" + secret + ")"}))
 
 	paths := []struct{ method, path, body string }{
-		{"GET", "/api/leases", ""}, {"GET", "/api/leases/job", ""}, {"GET", "/api/leases/job/explain", ""}, {"GET", "/api/batches", ""},
+		{"GET", "/api/leases", ""}, {"GET", "/api/leases/job", ""}, {"GET", "/api/leases/job/explain", ""}, {"GET", "/api/batches", ""}, {"GET", "/api/batches?ended=true", ""}, {"GET", "/api/report?since=2m", ""}, {"GET", "/api/users", ""},
 		{"GET", "/api/measurements", ""}, {"GET", "/api/orphans", ""}, {"GET", "/api/energy", ""}, {"GET", "/api/past/leases", ""}, {"GET", "/api/audit", ""}, {"GET", "/api/events?follow=false", ""}, {"GET", "/api/gpu/status/all?leases=true", ""},
 		{"GET", "/api/gpu/status?leases=true", ""}, {"GET", "/api/gpu/metrics", ""}, {"GET", "/api/gpu/metrics/history", ""}, {"GET", "/api/gpu/memory/available", ""}, {"GET", "/api/services", ""},
 		{"POST", "/api/leases/explain", `{"memory_mb":7000}`}, {"POST", "/api/leases", `{"id":"too much","memory_mb":7000,"timeout_seconds":0}`},

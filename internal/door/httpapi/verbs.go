@@ -52,6 +52,8 @@ var verbs = map[string]access.Verb{
 	"GET /api/measurements":          access.Look,
 	"GET /api/orphans":               access.Look,
 	"GET /api/past/leases":           access.Look,
+	"GET /api/report":                access.Look,
+	"GET /api/users":                 access.Look, // the limits of others: access.Inspect
 	"GET /api/events":                access.Look,
 
 	"POST /api/gpu/memory/allocate":   access.Lease,

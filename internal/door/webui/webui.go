@@ -114,8 +114,9 @@ func (p *Page) serve(w http.ResponseWriter, r *http.Request, path string) {
 
 // policy limits what a browser does for the page: it loads from and calls only this
 // daemon, runs no script and applies no style from inside the page or from an
-// attribute, and shows the page in no frame.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; " +
+// attribute, and shows the page in no frame. The page shows reports of this daemon in a
+// frame, which run nothing.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; frame-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // harden sets the headers by which a browser keeps other pages away from this one.

@@ -1,11 +1,13 @@
-// Act is something that a person can do to a lease, a device or an alert. It says
-// what it will do before it does it.
+// Act is something that a person can do: to a lease, a job, a service, a device, an alert.
+// It says what it will do before it does it.
 export interface Act {
   key: string;
   label: string; // of the button that opens it
   title: string; // of the dialog
   says: string[]; // what it will do, to whom, and what becomes of whose processes
   fields?: Field[];
+  preview?: (values: Record<string, string>) => Promise<string[]>; // what the daemon says of it before it is done
+  not?: string; // why the caller cannot do it, and what to do; the dialog then says only this
   confirm: string; // of the button that does it
   ends?: boolean; // something ends by it that nobody can bring back
   run: (values: Record<string, string>) => Promise<Outcome>;
@@ -16,6 +18,9 @@ export interface Outcome {
   text: string;
   details?: string[];
   bad?: boolean; // it was done, and what it found is not good
+  undo?: Act; // takes it back, without a dialog of its own
+  secret?: string; // shown once, to be copied
+  link?: { href: string; label: string };
 }
 
 // Field is something to fill in before an act.
@@ -23,7 +28,7 @@ export interface Field {
   name: string;
   label: string;
   value: string;
-  kind: 'text' | 'number' | 'choice';
+  kind: 'text' | 'number' | 'choice' | 'lines' | 'check'; // check: yes or empty
   choices?: { value: string; label: string }[];
   unit?: string;
   hint?: string;
@@ -32,6 +37,7 @@ export interface Field {
   step?: number;
   required?: boolean;
   maxLength?: number;
+  placeholder?: string;
 }
 
 // wrong returns what is wrong with the value of a field; empty: nothing is.

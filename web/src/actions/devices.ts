@@ -40,7 +40,10 @@ function drain(s: Status, leases: number, a: Around): Act {
     run: async (v) => {
       const until = v.hours ? new Date(Date.now() + Number(v.hours) * 3600_000).toISOString() : undefined;
       const done = await call<Drained>('/api/gpu/drain', { method: 'POST', body: { gpu: s.device.uuid, reason: v.reason || undefined, until } });
-      return { text: `${it} is drained. ${done.leases.length === 0 ? 'No lease is left on it.' : `${plural(done.leases.length, 'lease')} on it ${done.leases.length === 1 ? 'goes' : 'go'} on.`}` };
+      return {
+        text: `${it} is drained. ${done.leases.length === 0 ? 'No lease is left on it.' : `${plural(done.leases.length, 'lease')} on it ${done.leases.length === 1 ? 'goes' : 'go'} on.`}`,
+        undo: { ...undrain(s, a), label: 'Undo' },
+      };
     },
   };
 }

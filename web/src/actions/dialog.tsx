@@ -7,6 +7,9 @@ import { type Act, type Field, type Outcome, wrong } from './act';
 // opened is the act whose dialog is open.
 export const opened = signal<Act | undefined>(undefined);
 
+// done counts the acts that were done. What shows their results asks again when it grows.
+export const done = signal(0);
+
 // Acts shows a button for each act. Pressing one opens its dialog.
 export function Acts({ acts, label }: { acts: Act[]; label: string }) {
   if (acts.length === 0) return null;
@@ -44,29 +47,48 @@ export function ActDialog({ act, onClose }: { act: Act; onClose: () => void }) {
   }, [stage.at]);
 
   const problems = (act.fields ?? []).map((f) => wrong(f, values[f.name] ?? ''));
+  const doIt = async (it: Act, with_: Record<string, string>) => {
+    setStage({ at: 'doing' });
+    try {
+      const outcome = await it.run(with_);
+      if (open.current) setStage({ at: 'done', outcome });
+    } catch (err) {
+      if (open.current) setStage({ at: 'refused', why: err instanceof Error ? err.message : String(err) });
+    }
+    done.value++;
+    refresh();
+  };
   const submit = async (e: Event) => {
     e.preventDefault();
     setTried(true);
     const first = problems.findIndex((p) => p !== '');
     if (first >= 0) {
-      form.current?.querySelectorAll<HTMLElement>('input, select')[first]?.focus();
+      form.current?.querySelectorAll<HTMLElement>('input, select, textarea')[first]?.focus();
       return;
     }
-    setStage({ at: 'doing' });
-    try {
-      const outcome = await act.run(values);
-      if (open.current) setStage({ at: 'done', outcome });
-    } catch (err) {
-      if (open.current) setStage({ at: 'refused', why: err instanceof Error ? err.message : String(err) });
-    }
-    refresh();
+    await doIt(act, values);
   };
 
+  if (act.not !== undefined) {
+    return <Dialog title={act.title} onClose={onClose}><p class="notice tone-info">{act.not}</p></Dialog>;
+  }
   if (stage.at === 'done') {
+    const { text, bad, details = [], undo, secret, link } = stage.outcome;
     return (
-      <Dialog title={stage.outcome.bad ? 'Done, with a finding' : 'Done'} onClose={onClose}>
-        <div ref={end} tabIndex={-1} class={`notice tone-${stage.outcome.bad ? 'warn' : 'good'}`} role="status">{stage.outcome.text}</div>
-        {(stage.outcome.details ?? []).length > 0 && <ul class="details">{stage.outcome.details!.map((d) => <li key={d}>{d}</li>)}</ul>}
+      <Dialog
+        title={bad ? 'Done, with a finding' : 'Done'}
+        onClose={onClose}
+        actions={
+          <>
+            <button type="button" onClick={onClose}>Close</button>
+            {undo && <button type="button" data-undo={undo.key} onClick={() => void doIt(undo, {})}>{undo.label}</button>}
+          </>
+        }
+      >
+        <div ref={end} tabIndex={-1} class={`notice tone-${bad ? 'warn' : 'good'}`} role="status">{text}</div>
+        {details.length > 0 && <ul class="details">{details.map((d) => <li key={d}>{d}</li>)}</ul>}
+        {secret !== undefined && <Secret text={secret} />}
+        {link !== undefined && <p><a href={link.href} onClick={onClose}>{link.label}</a></p>}
       </Dialog>
     );
   }
@@ -100,8 +122,38 @@ export function ActDialog({ act, onClose }: { act: Act; onClose: () => void }) {
           />
         ))}
       </form>
+      {act.preview && problems.every((p) => p === '') && <Preview ask={act.preview} values={values} />}
       {doing && <p class="quiet" role="status">The daemon is at work. It goes on if you close this.</p>}
     </Dialog>
+  );
+}
+
+// Preview says what the daemon would make of what was filled in. It asks a moment after the
+// last change.
+function Preview({ ask, values }: { ask: NonNullable<Act['preview']>; values: Record<string, string> }) {
+  const [said, setSaid] = useState<{ lines: string[]; bad?: boolean }>({ lines: [] });
+  useEffect(() => {
+    let here = true;
+    const timer = setTimeout(() => {
+      ask(values).then((lines) => here && setSaid({ lines }), (err: unknown) => here && setSaid({ lines: [err instanceof Error ? err.message : String(err)], bad: true }));
+    }, 400);
+    return () => {
+      here = false;
+      clearTimeout(timer);
+    };
+  }, [values]);
+  if (said.lines.length === 0) return null;
+  return <div class={`preview notice tone-${said.bad ? 'warn' : 'info'}`} role="status">{said.lines.map((l) => <p key={l}>{l}</p>)}</div>;
+}
+
+// Secret shows a text that is shown once.
+function Secret({ text }: { text: string }) {
+  const [copied, setCopied] = useState(false);
+  return (
+    <div class="secret">
+      <code>{text}</code>
+      <button type="button" onClick={() => void navigator.clipboard?.writeText(text).then(() => setCopied(true), () => undefined)}>{copied ? 'Copied' : 'Copy'}</button>
+    </div>
   );
 }
 
@@ -122,6 +174,13 @@ function FieldRow({ field, value, problem, disabled, onChange }: {
           <select id={id} value={value} disabled={disabled} onChange={(e) => onChange(e.currentTarget.value)}>
             {(field.choices ?? []).map((c) => <option key={c.value} value={c.value}>{c.label}</option>)}
           </select>
+        ) : field.kind === 'lines' ? (
+          <textarea
+            id={id} rows={3} spellcheck={false} value={value} disabled={disabled} placeholder={field.placeholder} aria-describedby={about}
+            aria-invalid={problem !== '' ? true : undefined} onInput={(e) => onChange(e.currentTarget.value)}
+          />
+        ) : field.kind === 'check' ? (
+          <input id={id} type="checkbox" checked={value !== ''} disabled={disabled} aria-describedby={about} onChange={(e) => onChange(e.currentTarget.checked ? 'yes' : '')} />
         ) : (
           <input
             id={id}
@@ -132,6 +191,7 @@ function FieldRow({ field, value, problem, disabled, onChange }: {
             max={field.max}
             step={field.kind === 'number' ? (field.step ?? 'any') : undefined}
             maxLength={field.maxLength}
+            placeholder={field.placeholder}
             aria-describedby={about}
             aria-invalid={problem !== '' ? true : undefined}
             onInput={(e) => onChange(e.currentTarget.value)}

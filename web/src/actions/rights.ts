@@ -1,4 +1,4 @@
-import type { Holder, Role, Whoami } from '../api/types';
+import type { Holder, Role, Settings, Whoami } from '../api/types';
 
 const order: readonly Role[] = ['stranger', 'scraper', 'viewer', 'user', 'operator', 'admin'];
 
@@ -27,4 +27,23 @@ export function mayChange(me: Whoami | undefined, holder: Holder): boolean {
 // and acknowledge alerts.
 export function mayOperate(me: Whoami | undefined): boolean {
   return atLeast(me, 'operator');
+}
+
+// ownsName reports whether a thing is the caller's of which only the name of the user is
+// known. A name with a colon is that of a token or a certificate.
+export function ownsName(me: Whoami | undefined, user: string | undefined): boolean {
+  return me !== undefined && user !== undefined && user === me.user && (me.uid !== undefined || user.includes(':'));
+}
+
+// cannotRun says why berth runs no jobs for a caller, and what to do; empty: it does. The
+// daemon runs them for users whom the kernel or an administrator has named.
+export function cannotRun(me: Whoami | undefined, settings: Settings | undefined): string {
+  if (me === undefined) return 'The daemon has not said who you are yet.';
+  if (settings?.jobs === 'off') return 'This daemon runs no jobs: jobs is off in its configuration. berth exec runs a program itself.';
+  if (!atLeast(me, 'user')) return `To run jobs, you need the role user, and you have the role ${me.role}. Sign in: berth open on the machine gives a link.`;
+  const bound = me.token ?? me.session?.token;
+  if (bound !== undefined) return me.uid === undefined ? 'You are here by a token that is bound to no user, so berth does not know as whom to run a job. An administrator can bind one: berth token create NAME --role user --as USER.' : '';
+  if (me.session === undefined && me.door === 'tcp') return 'To run jobs from the page, sign in: berth open on the machine gives a link. Or use berth submit in a terminal there.';
+  if (me.uid === 0) return 'Jobs of root do not start from the page: use berth submit in a terminal, or sign in as yourself.';
+  return '';
 }

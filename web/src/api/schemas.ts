@@ -2795,6 +2795,46 @@ export interface UndrainRequest {
   gpu: string | number;
 }
 
+// UserUse is what one user holds, waits for and has used.
+export interface UserUse {
+  /** another user: all those together whose names the caller may not see. */
+  user: string;
+  leases: number;
+  /** How many devices its leases are on. */
+  gpus: number;
+  /** What its leases hold. Parts of a pool count in their pool. */
+  memory_mb: number;
+  /** How much memory the processes of its leases really use. */
+  measured_mb: number;
+  slots: number;
+  /** Requests that wait. */
+  waiting: number;
+  /** Memory that they wait for, on all devices together. */
+  waiting_mb: number;
+  /** Since when the oldest of them waits. */
+  waiting_since?: string;
+  /** Leases that have ended and that the daemon remembers. */
+  ended: number;
+  /** How long its leases have lasted, one after the other, with the ended ones that the daemon remembers, as the following. */
+  lease_hours: number;
+  /** Memory times time: 1 GiB that is leased for an hour is 1. */
+  gib_hours: number;
+  /** Energy that its leases have used since the daemon first measured. Absent: none was measured. */
+  energy_joules?: number;
+  /** As in the answer of /api/quota. For the user and for operators. */
+  limits?: QuotaLimit[];
+}
+
+// Users lists users with what they hold and have used.
+export interface Users {
+  /** Everybody who holds something, waits for something, or has used something that the daemon remembers; those who hold most memory first. */
+  users: UserUse[];
+  /** The list goes on: ask again with after and this text. Absent: this is the end. */
+  next?: string;
+  /** For people: why the answer does not have everything, although no limit was given. */
+  note?: string;
+}
+
 // Utilization counts slots over all usable devices, which leaves out UNAVAILABLE ones.
 export interface Utilization {
   /** Devices that are not UNAVAILABLE. Those that are count nowhere here; gpus lists them all. */

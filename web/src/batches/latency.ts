@@ -8,6 +8,7 @@ export interface Latency {
 // buckets. Within a bucket it takes times to be spread evenly; beyond the last bound
 // it says that bound.
 export function quantile(l: Latency, share: number): number | undefined {
+  if (!l?.counts || !l.bounds) return undefined; // nothing was measured
   const all = l.counts.reduce((n, c) => n + c, 0);
   if (all === 0 || l.bounds.length === 0) return undefined;
   const wanted = share * all;

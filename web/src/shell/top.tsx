@@ -11,8 +11,13 @@ import { SignInForm } from './signin';
 
 export const pages: { name: string; href: string; page: Route['page']; key: string }[] = [
   { name: 'Overview', href: to.overview(), page: 'overview', key: 'o' },
-  { name: 'Events', href: to.page('events'), page: 'events', key: 'e' },
+  { name: 'Jobs', href: to.page('jobs'), page: 'jobs', key: 'j' },
+  { name: 'Services', href: to.page('services'), page: 'services', key: 's' },
+  { name: 'Leases', href: to.page('leases'), page: 'leases', key: 'l' },
+  { name: 'Users', href: to.page('users'), page: 'users', key: 'u' },
   { name: 'Batches', href: to.page('batches'), page: 'batches', key: 'b' },
+  { name: 'Reports', href: to.page('reports'), page: 'reports', key: 'r' },
+  { name: 'Events', href: to.page('events'), page: 'events', key: 'e' },
   { name: 'Plans', href: to.page('plans'), page: 'plans', key: 'p' },
   { name: 'Alerts', href: to.page('alerts'), page: 'alerts', key: 'a' },
 ];

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useMemo, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 
 export interface Column<T> {
   name: string;
@@ -10,13 +10,17 @@ export interface Column<T> {
   hide?: 'phone'; // left out on a narrow screen
 }
 
-// sorted returns the rows in the order of a key; equal ones stay as they are.
-export function sorted<T>(rows: readonly T[], key: (row: T) => number | string, down: boolean): T[] {
+const collator = new Intl.Collator('en', { numeric: true });
+
+// sorted returns the rows in the order of a key; equal ones stay as they are, and those
+// without a key come last.
+export function sorted<T>(rows: readonly T[], key: (row: T) => number | string | undefined, down: boolean): T[] {
   const sign = down ? -1 : 1;
   return rows
     .map((row, i) => ({ row, i, k: key(row) }))
     .sort((a, b) => {
-      const order = typeof a.k === 'number' && typeof b.k === 'number' ? a.k - b.k : String(a.k).localeCompare(String(b.k), 'en', { numeric: true });
+      if (a.k === undefined || b.k === undefined) return a.k === b.k ? a.i - b.i : a.k === undefined ? 1 : -1;
+      const order = typeof a.k === 'number' && typeof b.k === 'number' ? a.k - b.k : collator.compare(String(a.k), String(b.k));
       return order !== 0 ? sign * order : a.i - b.i;
     })
     .map((it) => it.row);
@@ -72,4 +76,211 @@ export function Table<T>({ label, columns, rows, id, empty }: {
 
 function cellClass<T>(c: Column<T>): string {
   return [c.numeric ? 'number' : '', c.wide ? 'wide' : '', c.hide === 'phone' ? 'not-phone' : ''].filter((x) => x !== '').join(' ');
+}
+
+// Field is a column of a list. The first one of a list is its title.
+export interface Field<T> {
+  key: string; // in the address and in exports
+  name: string;
+  value: (row: T) => number | string | undefined; // what sorts, what a filter looks at, and what is exported
+  cell?: (row: T) => ComponentChildren; // as shown; absent: the value
+  width?: number; // em; absent: it takes the room that is left
+  numeric?: boolean;
+  off?: boolean; // shown only if somebody chooses it
+  choose?: boolean | { value: string; label: string }[]; // a filter of its own, by its values or by these
+  label?: (value: string) => string; // of a value in that filter; absent: the value
+  fits?: (row: T, wanted: string) => boolean; // whether a row fits that filter; absent: it has the value
+  phone?: 'side' | 'below'; // where a narrow screen shows it; absent: nowhere
+}
+
+// The heights of a row in CSS pixels, as lists.css has them.
+const rowHeight = 36;
+const phoneHeight = 60;
+const headHeight = 34;
+const spare = 8; // rows that are drawn beyond what is seen
+
+// List lists thousands of rows, of which it draws those that can be seen. One row is
+// chosen with the arrow keys or j and k, and opened with Enter or a press.
+export function List<T>({ label, fields: wanted, rows, id, href, open, sort, onSort, onOpen, onMove, onEscape, rowClass, empty }: {
+  label: string;
+  fields: Field<T>[];
+  rows: readonly T[];
+  id: (row: T) => string;
+  href: (row: T) => string | undefined; // where the title leads; absent: nowhere
+  open: string; // the id of the row that is shown beside the list; empty: none
+  sort: { key: string; down: boolean } | undefined;
+  onSort: (key: string) => void;
+  onOpen: (row: T) => void;
+  onMove: (row: T) => void; // another row was chosen while one was open
+  onEscape: () => void;
+  rowClass?: ((row: T) => string) | undefined;
+  empty: ComponentChildren;
+}) {
+  const frame = useRef<HTMLDivElement>(null);
+  const grid = useRef<HTMLTableElement>(null);
+  const narrow = useNarrow();
+  const height = narrow ? phoneHeight : rowHeight;
+  const [range, setRange] = useState({ first: 0, last: 40 });
+  const [room, setRoom] = useState(0); // em; 0: not measured
+  const fields = useMemo(() => (open === '' || narrow || room === 0 ? wanted : fitting(wanted, room)), [wanted, open === '', narrow, room]);
+  const [cursor, setCursor] = useState(open);
+  const measure = () => {
+    const f = frame.current;
+    if (f === null) return;
+    const first = Math.max(0, Math.floor(f.scrollTop / height / 4) * 4 - spare);
+    const last = Math.ceil((f.scrollTop + f.clientHeight) / height / 4) * 4 + spare;
+    setRange((r) => (r.first === first && r.last === last ? r : { first, last }));
+    setRoom(Math.floor(f.clientWidth / parseFloat(getComputedStyle(f).fontSize)));
+  };
+  useLayoutEffect(measure, [rows.length, height]);
+  useEffect(() => {
+    const f = frame.current;
+    if (f === null) return;
+    const seen = new ResizeObserver(measure);
+    seen.observe(f);
+    return () => seen.disconnect();
+  }, [rows.length === 0, height]);
+  const at = rows.findIndex((row) => id(row) === cursor);
+  const show = (i: number) => {
+    const f = frame.current;
+    if (f === null) return;
+    const head = narrow ? 0 : headHeight;
+    if (i * height < f.scrollTop) f.scrollTop = i * height;
+    else if ((i + 1) * height + head > f.scrollTop + f.clientHeight) f.scrollTop = (i + 1) * height + head - f.clientHeight;
+  };
+  useEffect(() => {
+    if (open === '') return;
+    setCursor(open);
+    const i = rows.findIndex((row) => id(row) === open);
+    if (i >= 0) show(i);
+  }, [open, rows.length === 0]);
+  const move = (to: number) => {
+    const i = Math.max(0, Math.min(rows.length - 1, to));
+    const row = rows[i];
+    if (row === undefined) return;
+    setCursor(id(row));
+    show(i);
+    grid.current?.focus({ preventScroll: true });
+    if (open !== '') onMove(row);
+  };
+  const pressed = (e: KeyboardEvent) => {
+    if (e.ctrlKey || e.metaKey || e.altKey || e.defaultPrevented) return;
+    const target = e.target as HTMLElement;
+    const search = target.matches('input[type=search]') && (e.key === 'ArrowDown' || e.key === 'Enter');
+    if ((!search && target.matches('input, textarea, select, [contenteditable]')) || document.querySelector('dialog[open]')) return;
+    const inside = grid.current?.contains(target) === true;
+    const mine = search || target === document.body || target === grid.current || target.id === 'main' || (inside && e.key !== 'Enter');
+    const page = Math.max(1, Math.floor((frame.current?.clientHeight ?? 400) / height) - 2);
+    switch (e.key) {
+      case 'j': move(at + 1); break;
+      case 'k': move(at < 0 ? 0 : at - 1); break;
+      case 'Escape': onEscape(); break;
+      default:
+        if (!mine) return;
+        switch (e.key) {
+          case 'ArrowDown': move(search ? Math.max(0, at) : at + 1); break;
+          case 'ArrowUp': move(at < 0 ? 0 : at - 1); break;
+          case 'PageDown': move(at + page); break;
+          case 'PageUp': move(at - page); break;
+          case 'Home': move(0); break;
+          case 'End': move(rows.length - 1); break;
+          case 'Enter':
+            if (search) move(Math.max(0, at));
+            else if (rows[at] !== undefined) onOpen(rows[at]);
+            break;
+          default: return;
+        }
+    }
+    e.preventDefault();
+  };
+  const latest = useRef(pressed);
+  latest.current = pressed;
+  useEffect(() => {
+    const listen = (e: KeyboardEvent) => latest.current(e);
+    addEventListener('keydown', listen);
+    return () => removeEventListener('keydown', listen);
+  }, []);
+  if (rows.length === 0) return <p class="empty list-empty">{empty}</p>;
+  const last = Math.min(rows.length, range.last);
+  const first = Math.min(range.first, Math.max(0, last - 1));
+  const least = fields.reduce((sum, f) => sum + (f.width ?? titleWidth), 0);
+  return (
+    <div class="list-frame" ref={frame} onScroll={measure}>
+      <table
+        class="list" role="grid" ref={grid} tabIndex={0} aria-label={label} aria-rowcount={rows.length + 1}
+        aria-activedescendant={at >= first && at < last ? `row-${at}` : undefined} style={{ minWidth: narrow ? undefined : `${least}em` }}
+      >
+        <colgroup>{fields.map((f) => <col key={f.key} style={{ width: f.width === undefined ? undefined : `${f.width}em` }} />)}</colgroup>
+        <thead>
+          <tr aria-rowindex={1}>
+            {fields.map((f) => (
+              <th key={f.key} scope="col" class={f.numeric ? 'number' : undefined} aria-sort={sort?.key === f.key ? (sort.down ? 'descending' : 'ascending') : undefined}>
+                <button type="button" class="plain" onClick={() => onSort(f.key)}>{f.name}</button>
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {first > 0 && <Gap height={first * height} columns={fields.length} />}
+          {rows.slice(first, last).map((row, i) => {
+            const key = id(row);
+            const link = href(row);
+            return (
+              <tr
+                key={key} id={`row-${first + i}`} aria-rowindex={first + i + 2} aria-selected={key === cursor} data-row={key}
+                class={[rowClass?.(row) ?? '', key === open ? 'open' : ''].filter((x) => x !== '').join(' ') || undefined}
+                onClick={(e) => {
+                  if (getSelection()?.type === 'Range' || (e.target as HTMLElement).closest('a, button')) return;
+                  setCursor(key);
+                  onOpen(row);
+                }}
+              >
+                {fields.map((f, n) => {
+                  const value = f.value(row);
+                  const shown = f.cell?.(row) ?? value ?? '–';
+                  return (
+                    <td key={f.key} class={[f.numeric ? 'number' : '', n === 0 ? 'title' : shown === '–' || shown === '' ? 'phone-none' : `phone-${f.phone ?? 'none'}`].join(' ')} title={typeof value === 'string' && value.length > 14 ? value : undefined}>
+                      {n === 0 && link !== undefined ? <a href={link} tabIndex={-1}>{shown}</a> : shown}
+                    </td>
+                  );
+                })}
+              </tr>
+            );
+          })}
+          {last < rows.length && <Gap height={(rows.length - last) * height} columns={fields.length} />}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+const titleWidth = 16; // em, at least
+
+// fitting returns the fields that have room beside what is open, the first ones before
+// others.
+function fitting<T>(fields: Field<T>[], room: number): Field<T>[] {
+  let left = room;
+  return fields.filter((f, i) => {
+    const width = f.width ?? titleWidth;
+    if (i > 0 && width > left) return false;
+    left -= width;
+    return true;
+  });
+}
+
+// Gap stands for rows that are not drawn.
+function Gap({ height, columns }: { height: number; columns: number }) {
+  return <tr class="gap" aria-hidden="true"><td colSpan={columns} style={{ height: `${height}px` }} /></tr>;
+}
+
+// useNarrow reports whether the screen is as narrow as a phone's.
+function useNarrow(): boolean {
+  const query = useMemo(() => matchMedia('(max-width: 640px)'), []);
+  const [narrow, setNarrow] = useState(query.matches);
+  useEffect(() => {
+    const changed = () => setNarrow(query.matches);
+    query.addEventListener('change', changed);
+    return () => query.removeEventListener('change', changed);
+  }, [query]);
+  return narrow;
 }

@@ -43,10 +43,10 @@ const places = {
   drained: ['#/gpu/SIM-h200-2', '.view .notice'],
   lease: ['#/lease/root/train', '.parts'],
   waiting: ['#/lease/root/waits', '.view .table'],
-  batches: ['#/batches', '.batch'],
+  batches: ['#/batches', '.list tbody tr'],
   plans: ['#/plans', '#plan-text'],
   alerts: ['#/alerts', '.alert'],
-  events: ['#/events', '.event'],
+  events: ['#/events', '.list tbody tr'],
   nothing: ['#/nowhere', 'main h1'],
 };
 

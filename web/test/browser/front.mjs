@@ -10,7 +10,7 @@ import { gzipSync } from 'node:zlib';
 
 const folder = fileURLToPath(new URL('../../../internal/door/webui/page', import.meta.url));
 const types = { '.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' };
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; "
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; frame-src 'self'; "
   + "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 export async function front(port, at = 0) {

@@ -34,7 +34,7 @@ test('markup in names is shown and never run', async () => {
       await until(page, (n) => document.querySelectorAll('.berth:not(.stranger)').length === n, names.length);
     }
     await page.goto(`${d.url}#/events`);
-    await page.waitForSelector('.event');
+    await page.waitForSelector('.list tbody tr');
     assert.equal(await page.evaluate(() => document.querySelectorAll('main img, main script, main svg[onload], main b[onclick]').length), 0);
     for (const hash of ['#/lease/%3Cimg%20src=x%20onerror=alert(9)%3E/x', '#/gpu/%3Cscript%3Ealert(1)%3C/script%3E', '#/<b>', '#/%zz', '#/events?text=<img src=x onerror=alert(1)>&gpu=<b>&code=<i>&severity=<u>']) {
       await page.goto(d.url + hash);

@@ -35,7 +35,7 @@ test('many devices, leases and requests stay smooth', async () => {
     await page.fill('input[type=search]', 'service-3');
     await page.fill('input[type=search]', '');
     await page.goto(`${d.url}#/events`);
-    await page.waitForSelector('.event');
+    await page.waitForSelector('.list tbody tr');
     await page.goto(`${d.url}#/`);
     await until(page, () => document.querySelectorAll('.card').length === 16);
     await page.waitForTimeout(3000);

@@ -343,13 +343,19 @@ test('a batch that runs shows its bar and its rates', async () => {
       { stdio: 'ignore', env: { ...process.env, PYTHONPATH: join(root, 'python') } });
     d.started.push(run);
     const page = await as(d, 'operator', { hash: '#/batches' });
+    await page.click('.list td.title a');
     await page.waitForSelector('.batch .badge >> text=running');
-    await until(page, () => Number(document.querySelector('[role=progressbar]')?.getAttribute('aria-valuenow')) >= 1);
+    await until(page, () => Number(document.querySelector('.batch [role=progressbar]')?.getAttribute('aria-valuenow')) >= 1);
     await until(page, () => / records · [1-9][\d,.]*.\/s · /.test(document.querySelector('.batch-line').innerText));
     assert.match(await page.innerText('.batch-line'), /[\d,]+ of (about )?[\d,]{7} records/);
     assert.match(await page.innerText('.batch .table'), /GPU 0/);
     assert.deepEqual(page.faults(), []);
-    run.kill('SIGKILL');
+    // It stays when it is over.
+    run.kill('SIGTERM');
+    await page.waitForSelector('.batch .badge >> text=/stopped|failed/');
+    await until2(async () => (await d.request('GET', '/api/batches')).value.batches.length === 0);
+    await page.reload();
+    await page.waitForSelector('.batch .badge >> text=/stopped|failed/');
   } finally {
     await d.stop();
   }

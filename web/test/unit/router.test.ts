@@ -13,8 +13,12 @@ describe('parse', () => {
     ['#/lease/train-7', { page: 'lease', user: '', id: 'train-7' }],
     ['#/lease/token%3Ag/a%2Fb%20%3Cb%3E', { page: 'lease', user: 'token:g', id: 'a/b <b>' }],
     ['#/lease/%zz/x', { page: 'unknown', text: '/lease/%zz/x' }],
-    ['#/events', { page: 'events' }],
-    ['#/events/more', { page: 'unknown', text: '/events/more' }],
+    ['#/events', { page: 'events', open: '' }],
+    ['#/events/17', { page: 'events', open: '17' }],
+    ['#/jobs/a%2Fb%20%3Cb%3E', { page: 'jobs', open: 'a/b <b>' }],
+    ['#/jobs/a/b', { page: 'unknown', text: '/jobs/a/b' }],
+    ['#/reports', { page: 'reports' }],
+    ['#/plans/more', { page: 'unknown', text: '/plans/more' }],
     ['#/nothing', { page: 'unknown', text: '/nothing' }],
   ])('reads %s', (hash, route) => {
     expect(parse(hash).route).toEqual(route);
@@ -22,7 +26,7 @@ describe('parse', () => {
 
   it('reads parameters', () => {
     const { route, params } = parse('#/events?severity=warning&text=a%26b');
-    expect(route).toEqual({ page: 'events' });
+    expect(route).toEqual({ page: 'events', open: '' });
     expect(params.get('text')).toBe('a&b');
   });
 });
@@ -36,9 +40,15 @@ describe('to', () => {
     expect(parse(to.gpu('a/b?c')).route).toEqual({ page: 'gpu', uuid: 'a/b?c' });
   });
 
+  it('leads back to a row with parameters', () => {
+    const { route, params } = parse(to.row('jobs', 'a/b?c#d', new URLSearchParams({ text: '<b>&' })));
+    expect(route).toEqual({ page: 'jobs', open: 'a/b?c#d' });
+    expect(params.get('text')).toBe('<b>&');
+  });
+
   it('leads back to a page with parameters', () => {
     const { route, params } = parse(to.page('events', { gpu: 'G&1', text: '?' }));
-    expect(route).toEqual({ page: 'events' });
+    expect(route).toEqual({ page: 'events', open: '' });
     expect(Object.fromEntries(params)).toEqual({ gpu: 'G&1', text: '?' });
   });
 });

@@ -1,0 +1,78 @@
+import { describe, expect, it } from 'vitest';
+import { arranged } from '../../src/lists/leases';
+import { clean } from '../../src/lists/log';
+import { asCSV, asJSON, colsAfter, nextSort, shownFields, sortOf, view } from '../../src/lists/view';
+import type { Lease, PastLease } from '../../src/api/types';
+import { type Field, sorted } from '../../src/ui/table';
+
+interface Row { id: string; state: string; size?: number }
+const fields: Field<Row>[] = [
+  { key: 'id', name: 'Id', value: (r) => r.id },
+  { key: 'state', name: 'State', choose: true, value: (r) => r.state },
+  { key: 'size', name: 'Size', numeric: true, value: (r) => r.size },
+  { key: 'more', name: 'More', off: true, value: () => 'x' },
+];
+const rows: Row[] = [{ id: 'a-10', state: 'done', size: 3 }, { id: 'a-9', state: 'running' }, { id: 'b', state: 'done', size: 20 }];
+const ids = (search: string) => view(fields, rows, new URLSearchParams(search)).rows.map((r) => r.id);
+
+describe('an address', () => {
+  it('filters, by words and by values', () => {
+    expect(ids('')).toEqual(['a-10', 'a-9', 'b']);
+    expect(ids('text=A-')).toEqual(['a-10', 'a-9']);
+    expect(ids('text=a+running')).toEqual(['a-9']);
+    expect(ids('state=done')).toEqual(['a-10', 'b']);
+    expect(ids('state=done&text=b')).toEqual(['b']);
+    expect(ids('state=%3Cb%3E')).toEqual([]);
+    expect(ids('size=3')).toEqual(['a-10', 'a-9', 'b']); // nobody can choose by size
+  });
+  it('sorts, numbers in names as numbers, and what is not known last', () => {
+    expect(ids('sort=id')).toEqual(['a-9', 'a-10', 'b']);
+    expect(ids('sort=-size')).toEqual(['b', 'a-10', 'a-9']);
+    expect(ids('sort=size')).toEqual(['a-10', 'b', 'a-9']);
+    expect(ids('sort=nothing')).toEqual(['a-10', 'a-9', 'b']);
+    expect(sortOf('-')).toBeUndefined();
+    expect(sorted(rows, (r) => r.size, true).map((r) => r.id)).toEqual(['b', 'a-10', 'a-9']);
+  });
+  it('goes round: usual order, the other one, none', () => {
+    expect(nextSort(fields[2]!, undefined)).toBe('-size');
+    expect(nextSort(fields[2]!, { key: 'size', down: true })).toBe('size');
+    expect(nextSort(fields[2]!, { key: 'size', down: false })).toBe('');
+    expect(nextSort(fields[0]!, undefined)).toBe('id');
+    expect(nextSort(fields[0]!, { key: 'id', down: false })).toBe('-id');
+  });
+  it('chooses columns', () => {
+    const keys = (cols: string | null) => shownFields(fields, cols).map((f) => f.key);
+    expect(keys(null)).toEqual(['id', 'state', 'size']);
+    expect(keys('more,size')).toEqual(['id', 'size', 'more']);
+    expect(keys('none')).toEqual(['id']);
+    expect(colsAfter(fields, shownFields(fields, null), 'more')).toBe('state,size,more');
+    expect(colsAfter(fields, shownFields(fields, 'state,size,more'), 'more')).toBe('');
+    expect(colsAfter(fields, shownFields(fields, 'state'), 'state')).toBe('none');
+  });
+});
+
+describe('exports', () => {
+  const bad: Row[] = [{ id: '=cmd|x', state: 'a "b",\nc', size: -1 }, { id: '@x', state: '' }];
+  it('have what is shown, and nothing that a spreadsheet runs', () => {
+    expect(asCSV(fields.slice(0, 3), bad)).toBe('id,state,size\r\n\'=cmd|x,"a ""b"",\nc",-1\r\n\'@x,,\r\n');
+    expect(JSON.parse(asJSON(fields.slice(0, 3), bad))).toEqual([{ id: '=cmd|x', state: 'a "b",\nc', size: -1 }, { id: '@x', state: '' }]);
+  });
+});
+
+describe('a log', () => {
+  it('loses what a terminal obeys', () => {
+    expect(clean('\x1b[31mred\x1b[0m\r\nplain')).toBe('red\nplain');
+    expect(clean('10 %\r50 %\r100 %\ndone')).toBe('100 %\ndone');
+    expect(clean('\x1b]0;title\x07x\x00')).toBe('x\ufffd');
+  });
+});
+
+describe('leases', () => {
+  const lease = (id: string, more: Partial<Lease> = {}): Lease => ({ id, fence: id.length, state: 'active', holder: { user: 'ada' }, binding: 'named', priority: 0, enforced_by: 'none', parts: [], ...more });
+  it('stand below their pool, and ended ones last', () => {
+    const past = { id: 'past', fence: 99, holder: { user: 'ada' }, binding: 'named', granted: '', ended: '', how: 'released', parts: [], peak_mb: 0 } as PastLease;
+    const list = arranged([lease('pool', { pool: { taken_mb: 1, left_mb: 1, leases: 1 } }), lease('part', { from_pool: 'pool', fence: 50 }), lease('other'), lease('lone', { from_pool: 'gone', fence: 51 })], [], [past]);
+    expect(list.map((r) => r.id)).toEqual(['lone', 'other', 'pool', 'part', 'past']);
+    expect(list.at(-1)!.state).toBe('ended');
+  });
+});
