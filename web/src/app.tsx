@@ -3,19 +3,23 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ActHost } from './actions/dialog';
 import { freshness } from './live/state';
-import { AlertsPage } from './pages/alerts';
-import { BatchesPage } from './pages/batches';
-import { DevicePage } from './pages/device';
-import { EventsPage } from './pages/events';
-import { LeasePage } from './pages/lease';
 import { Overview } from './pages/overview';
-import { PlansPage } from './pages/plans';
 import { place, to } from './router';
-import { Attention } from './shell/attention';
+import { Age, Attention } from './shell/attention';
 import { Help } from './shell/help';
 import { listenKeys } from './shell/keys';
 import { SignIn } from './shell/signin';
 import { title, Top } from './shell/top';
+import { lazy } from './ui/lazy';
+import './style/views.css';
+
+// What is not on the first view is loaded when somebody goes there.
+const DevicePage = lazy(async () => (await import('./pages/device')).DevicePage);
+const LeasePage = lazy(async () => (await import('./pages/lease')).LeasePage);
+const EventsPage = lazy(async () => (await import('./pages/events')).EventsPage);
+const BatchesPage = lazy(async () => (await import('./pages/batches')).BatchesPage);
+const PlansPage = lazy(async () => (await import('./pages/plans')).PlansPage);
+const AlertsPage = lazy(async () => (await import('./pages/alerts')).AlertsPage);
 
 // App is the whole page.
 export function App() {
@@ -52,7 +56,19 @@ function Content(): ComponentChildren {
   return (
     <>
       <Attention well={route.page === 'overview'} />
-      <Page key={at} />
+      <Aged><Page key={at} /></Aged>
+    </>
+  );
+}
+
+// Aged turns what the page shows grey while the daemon does not answer, and says how
+// old it is.
+function Aged({ children }: { children: ComponentChildren }) {
+  const old = freshness.value === 'gone' || freshness.value === 'stale';
+  return (
+    <>
+      {old && <Age />}
+      <div class={old ? 'content old' : 'content'}>{children}</div>
     </>
   );
 }
