@@ -23,6 +23,8 @@ import { keep, kept } from '../ui/kept';
 import { save } from '../ui/save';
 import '../style/overview.css';
 
+const short = 5; // so few GPUs leave room below them
+
 // Overview answers on one screen: which GPU is in trouble, how hot and full they are,
 // who holds what and how much of it they use, what of the person who looks waits, when
 // it starts and how to stop it.
@@ -42,6 +44,14 @@ export function Overview() {
   // leases, not twice: first without and then with them.
   const shown = useGradual(leasesAsked.value ? list.length + 4 : 0, 0, view === 'cards' ? 1 : 2);
   if (machine.value === undefined) return <div class="loading" />;
+  // Few rows leave room below them.
+  const below = view === 'rows' && list.length <= short && !narrow.value;
+  const rest = (
+    <>
+      {shown > 2 && <Queue filter={late} />}
+      {shown > 3 && <Latest />}
+    </>
+  );
   const gpus = list.slice(0, Math.max(0, shown - 4));
   return (
     <>
@@ -70,16 +80,14 @@ export function Overview() {
             : view === 'cards'
               ? <div class={`cards ${list.length > 8 ? 'many' : ''}`}>{gpus.map((uuid, i) => <LaterCard key={uuid} uuid={uuid} filter={filter} index={i} />)}</div>
               : <Rows uuids={gpus} all={list.length} filter={late} />}
+          {below && <div class="below">{rest}</div>}
         </section>
         <div class="aside">
           <div class="aside-part">
             {shown > 0 && !narrow.value && <Mine />}
             {shown > 1 && <Who filter={late} />}
           </div>
-          <div class="aside-part">
-            {shown > 2 && <Queue filter={late} />}
-            {shown > 3 && <Latest />}
-          </div>
+          {!below && <div class="aside-part">{rest}</div>}
         </div>
       </div>
     </>
@@ -155,7 +163,7 @@ function Rows({ uuids: list, all, filter }: { uuids: readonly string[]; all: num
   const columns = { figures: !narrow.value, who: !narrow.value && !withLeases };
   return (
     <>
-      <table class={`rows${withLeases ? ' with-leases' : ''}${all > 16 ? ' dense' : ''}`}>
+      <table class={`rows${withLeases ? ' with-leases' : ''}${all > 16 ? ' dense' : all <= short ? ' airy' : ''}`}>
         <caption class="hidden">GPUs, those in trouble first</caption>
         <thead>
           <tr>
