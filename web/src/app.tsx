@@ -37,7 +37,7 @@ export function App() {
   };
   return (
     <>
-      <a class="skip" href="#/" onClick={skip}>Skip to the content</a>
+      <a class="skip" href="#main" onClick={skip}>Skip to the content</a>
       <Top onHelp={showHelp} />
       <main id="main" ref={main} tabIndex={-1}>
         <Content />

@@ -1,7 +1,4 @@
-import { useComputed } from '@preact/signals';
 import { leases, leasesKnown } from '../live/state';
-import { equal } from '../live/share';
-import { useRef } from 'preact/hooks';
 import { Badge } from '../ui/badge';
 import { memory, plural } from '../ui/format';
 import { pageNamed } from '../shell/top';
@@ -12,12 +9,7 @@ const few = 5;
 
 // Who lists the users: what they hold of all devices, and how much of it they use.
 export function Who({ filter }: { filter: string }) {
-  const last = useRef<Person[]>([]);
-  const list = useComputed(() => {
-    const found = people(leases.value.filter((l) => fits(l, filter)));
-    if (equal(found.map(rough), last.current.map(rough))) return last.current;
-    return (last.current = found);
-  }).value;
+  const list = people(leases.value.filter((l) => fits(l, filter)));
   const all = pageNamed('users');
   const worst = leastUsed(list);
   const most = list[0]?.holds ?? 0;
@@ -49,10 +41,6 @@ export function Who({ filter }: { filter: string }) {
       {list.length > shown.length && <p class="quiet">{plural(list.length - shown.length, 'more user')} with {memory(list.filter((p) => !shown.includes(p)).reduce((n, p) => n + p.holds, 0))}</p>}
     </section>
   );
-}
-
-function rough(p: Person): string {
-  return `${p.user} ${p.leases} ${Math.round(p.holds / 64)} ${Math.round(p.uses / 64)}`;
 }
 
 function amount(p: Person): string {

@@ -1,3 +1,4 @@
+import type { ComponentProps } from 'preact';
 import { useCallback } from 'preact/hooks';
 import { ranges, zoomed } from '../history/ranges';
 import { sparkSpan } from '../live/history';
@@ -152,18 +153,19 @@ function Rows({ uuids: list, all, filter }: { uuids: readonly string[]; all: num
   const open = (place.value.params.get('open') ?? '').split(' ').filter((x) => x !== '');
   const trouble = useStable(() => [...troubles(needs.value)]);
   const found = new Map(trouble);
-  const few = useStable(() => all <= roomy.gpus && leases.value.length <= roomy.leases);
-  const fitting = useStable(() => (filter === '' ? undefined : leases.value.filter((l) => fits(l, filter)).flatMap((l) => l.parts.map((p) => p.gpu))));
-  const shown = fitting === undefined ? list : list.filter((u) => fitting.includes(u) || named(u, filter));
+  const count = useStable(() => leases.value.length);
+  const few = all <= roomy.gpus && count <= roomy.leases;
+  const fitting = filter === '' ? undefined : new Set(leases.value.filter((l) => fits(l, filter)).flatMap((l) => l.parts.map((p) => p.gpu)));
+  const shown = fitting === undefined ? list : list.filter((u) => fitting.has(u) || named(u, filter));
   const toggle = useCallback((uuid: string) => {
     const now = (place.peek().params.get('open') ?? '').split(' ').filter((x) => x !== '');
     setParams({ open: (now.includes(uuid) ? now.filter((u) => u !== uuid) : [...now, uuid]).join(' ') });
   }, []);
-  const withLeases = (few && !narrow.value) || filter !== '';
-  const columns = { figures: !narrow.value, who: !narrow.value && !withLeases };
+  const roomFor = few && !narrow.value;
+  const columns = { figures: !narrow.value, who: !narrow.value && !roomFor };
   return (
     <>
-      <table class={`rows${withLeases ? ' with-leases' : ''}${all > 16 ? ' dense' : all <= short ? ' airy' : ''}`}>
+      <table class={`rows${roomFor ? ' with-leases' : ''}${all > 16 ? ' dense' : all <= short ? ' airy' : ''}`}>
         <caption class="hidden">GPUs, those in trouble first</caption>
         <thead>
           <tr>
@@ -177,8 +179,8 @@ function Rows({ uuids: list, all, filter }: { uuids: readonly string[]; all: num
             {columns.who && <th scope="col" class="row-who" title="Who holds most of its memory, in GiB">Who</th>}
           </tr>
         </thead>
-        {shown.map((uuid) => (
-          <Row key={uuid} uuid={uuid} {...columns} filter={filter} leases={withLeases} open={open.includes(uuid)} trouble={found.get(uuid)} onOpen={toggle} />
+        {shown.map((uuid, i) => (
+          <LaterRow key={uuid} index={i} uuid={uuid} {...columns} filter={filter} leases={roomFor || filter !== ''} open={open.includes(uuid)} trouble={found.get(uuid)} onOpen={toggle} />
         ))}
       </table>
       {filter !== '' && shown.length === 0 && <p class="empty">No GPU and no lease fits the filter.</p>}
@@ -204,6 +206,12 @@ function Legend() {
       <span class="not-phone">Slots: taken of those that may be taken; a slot is the right to run one pipeline. Curves: the last {duration(sparkSpan)} unless you choose; mark a part to zoom.</span>
     </p>
   );
+}
+
+// LaterRow takes on a new filter after the rows before it have.
+function LaterRow({ index, filter, leases: shown, ...rest }: ComponentProps<typeof Row> & { index: number }) {
+  const late = useLater(`${shown ? '+' : '-'}${filter}`, Math.floor(index / 2));
+  return <Row {...rest} filter={late.slice(1)} leases={late.startsWith('+')} />;
 }
 
 // LaterCard takes on a new filter after the cards before it have.
