@@ -3,18 +3,23 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ActHost } from './actions/dialog';
 import { freshness } from './live/state';
-import { Later } from './lists/later';
-import { AlertsPage } from './pages/alerts';
-import { DevicePage } from './pages/device';
-import { LeasePage } from './pages/lease';
 import { Overview } from './pages/overview';
-import { PlansPage } from './pages/plans';
 import { place, to } from './router';
-import { Attention } from './shell/attention';
+import { Age, Attention } from './shell/attention';
 import { Help } from './shell/help';
 import { listenKeys } from './shell/keys';
 import { SignIn } from './shell/signin';
 import { title, Top } from './shell/top';
+import { lazy } from './ui/lazy';
+import './style/views.css';
+
+// What is not on the first view is loaded when somebody goes there.
+const DevicePage = lazy(async () => (await import('./pages/device')).DevicePage);
+const LeasePage = lazy(async () => (await import('./pages/lease')).LeasePage);
+const ListPage = lazy(async () => (await import('./pages/lists')).ListPage);
+const ReportsPage = lazy(async () => (await import('./pages/reports')).ReportsPage);
+const PlansPage = lazy(async () => (await import('./pages/plans')).PlansPage);
+const AlertsPage = lazy(async () => (await import('./pages/alerts')).AlertsPage);
 
 // App is the whole page.
 export function App() {
@@ -51,13 +56,22 @@ function Content(): ComponentChildren {
   return (
     <>
       <Attention well={route.page === 'overview'} />
-      <Page key={at} />
+      <Aged><Page key={at} /></Aged>
     </>
   );
 }
 
-const listPage = () => import('./pages/lists').then((m) => m.ListPage);
-const reportsPage = () => import('./pages/reports').then((m) => m.ReportsPage);
+// Aged turns what the page shows grey while the daemon does not answer, and says how
+// old it is.
+function Aged({ children }: { children: ComponentChildren }) {
+  const old = freshness.value === 'gone' || freshness.value === 'stale';
+  return (
+    <>
+      {old && <Age />}
+      <div class={old ? 'content old' : 'content'}>{children}</div>
+    </>
+  );
+}
 
 function Page(): ComponentChildren {
   const { route } = place.value;
@@ -71,8 +85,8 @@ function Page(): ComponentChildren {
     case 'users':
     case 'batches':
     case 'events':
-    case 'tokens': return <Later load={listPage} props={{ name: route.page, open: route.open }} />;
-    case 'reports': return <Later load={reportsPage} props={{}} />;
+    case 'tokens': return <ListPage name={route.page} open={route.open} />;
+    case 'reports': return <ReportsPage />;
     case 'plans': return <PlansPage />;
     case 'alerts': return <AlertsPage />;
     case 'unknown':

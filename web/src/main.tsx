@@ -1,12 +1,16 @@
 import { render } from 'preact';
 import { App } from './app';
 import { begin, refresh } from './live/loop';
+import { beginNarrow } from './live/narrow';
 import { signInFromAddress } from './live/session';
+import { beginTheme } from './live/theme';
 import { listen } from './router';
 import './style/tokens.css';
 import './style/page.css';
 
 async function start(): Promise<void> {
+  beginTheme();
+  beginNarrow();
   await signInFromAddress();
   listen(() => void signInFromAddress().then(refresh));
   begin();

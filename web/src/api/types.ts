@@ -6,7 +6,7 @@ import type { By, FieldProblem, GPUConfig, Status, Whoami } from './schemas';
 
 export type {
   Acknowledgement as Acknowledged, Alert, Alerts, Available, Batch, BatchGPU, Batches, Belonging, By, Conversion, Device, DeviceAvailable, DeviceLease, Drain, Estimate, Explanation,
-  FieldProblem, Holder, HolderUntil, Idle, Lease, LeasePart, Leases, Link, Need, Obstacle, Outlook, Paced, PacedBy, Parking, PastLease, PastLeases, Plan, PlannedPipeline, PlannedStep, Process,
+  FieldProblem, Holder, HolderUntil, Idle, Job, Jobs, Lease, LeasePart, Leases, Link, Need, Obstacle, Outlook, Paced, PacedBy, Parking, PastLease, PastLeases, Plan, PlannedPipeline, PlannedStep, Process,
   Sample, Slots, Status, StatusAll, ThresholdForecast, Throttling, Trust, Waiting, Whoami,
 } from './schemas';
 

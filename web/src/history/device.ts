@@ -177,7 +177,7 @@ const growing: [Figure, keyof Live][] = [['load', 'load'], ['heat', 'temperature
 // too old by then. Only short ranges grow: a point of a longer one is an average.
 export function grown(p: Past, live: Live): Past {
   const last = p.times[p.times.length - 1];
-  if (summed(p.range) || last === undefined) return p;
+  if (summed(p.range) || p.range.until !== undefined || last === undefined) return p;
   const fresh: number[] = [];
   live.times.forEach((t, i) => {
     const before = fresh.length > 0 ? live.times[fresh[fresh.length - 1]!]! : last;

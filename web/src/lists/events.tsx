@@ -63,7 +63,7 @@ export const events: Subject<Event> = {
   rowClass: (e) => `event-row event-${tones[e.severity] ?? 'quiet'}`,
   fields: [
     { key: 'event', name: 'Event', value: (e) => e.text, cell: (e) => <><span class="event-mark" role="img" aria-label={e.severity} />{e.text}</> },
-    { key: 'code', name: 'Code', width: 12, choose: true, phone: 'below', value: (e) => codes(e), cell: (e) => <code>{codes(e)}</code> },
+    { key: 'code', name: 'Code', width: 12, choose: true, phone: 'below', value: (e) => codes(e), fits: (e, code) => codes(e).split(' ').includes(code.split(' ')[0] ?? ''), cell: (e) => <code>{codes(e)}</code> },
     {
       key: 'severity', name: 'Severity', width: 6, off: true, value: (e) => e.severity,
       choose: [{ value: 'warning', label: 'warnings and worse' }, { value: 'critical', label: 'critical' }],

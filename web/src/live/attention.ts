@@ -18,6 +18,8 @@ export interface Facts {
   now: number; // ms, to the minute
 }
 
+const alerted = ' An alert fires for it.';
+
 const names: Record<Need['kind'], string> = {
   monitoring: 'Not measuring', critical: 'CRITICAL', unavailable: 'UNAVAILABLE', unhealthy: 'Unhealthy', throttled: 'THROTTLED', quarantine: 'Quarantine',
   stale: 'Old sample', drained: 'Drained', alert: 'Alert', parking: 'Stuck', over: 'Over its lease', hog: 'Unused', service: 'Failed service', front: 'No front', waiting: 'Waits long', orphans: 'Orphans',
@@ -34,13 +36,25 @@ export function attention(f: Facts): Item[] {
     items.push({ key: 'stale', tone: 'bad', what: 'Stale', text: `The daemon has not answered for more than 5 seconds.${seen}` });
   }
   for (const n of f.needs) {
+    // An alert about a device of which something is said already is the same fact.
+    const before = n.kind === 'alert' && n.gpu !== undefined ? items.find((i) => i.to !== undefined && 'gpu' in i.to && i.to.gpu === n.gpu) : undefined;
+    if (before !== undefined) {
+      if (!before.text.endsWith(alerted)) before.text += alerted;
+      continue;
+    }
     const lasts = n.since === undefined ? 0 : (f.now - Date.parse(n.since)) / 1000;
     items.push({
       key: `${n.kind} ${n.subject} ${n.text}`, tone: n.severity === 'critical' ? 'bad' : 'warn', what: names[n.kind] ?? n.kind,
-      text: sentence(lasts >= 60 ? `${n.text}, for ${duration(lasts)}` : n.text), to: target(n),
+      text: sentence(said(n, lasts)), to: target(n),
     });
   }
   return items;
+}
+
+// said is the text of a need, with how long it has lasted. The state is said before it.
+function said(n: Need, lasts: number): string {
+  const text = n.text.replace(` is ${n.kind.toUpperCase()}:`, ':');
+  return lasts >= 60 ? `${text}, for ${duration(lasts)}` : text;
 }
 
 // target says where the page shows more about a need.

@@ -10,6 +10,12 @@ export interface Note {
   title?: string;
 }
 
+// slotsSay explains the slots of a device.
+export function slotsSay({ active, capacity, usable }: Status['slots']): string {
+  const fewer = usable < capacity ? ` It has ${capacity} in a better state.` : '';
+  return `Slots: ${active} of ${usable} are taken. A slot is the right to run one pipeline on this GPU; a lease has one unless it asks for another number.${fewer}`;
+}
+
 // notesOn says in a few words what else there is about a device, besides its state.
 export function notesOn(s: Status): Note[] {
   const notes: Note[] = [];
@@ -17,7 +23,7 @@ export function notesOn(s: Status): Note[] {
   notes.push({
     tone: 'plain',
     text: `${active} of ${capacity} ${capacity === 1 ? 'slot' : 'slots'}`,
-    title: usable < capacity ? `${usable} may be in use now` : undefined,
+    title: slotsSay(s.slots),
   });
   if (usable < capacity) notes.push({ tone: 'warn', text: `${usable} usable`, title: 'By the state of the device, and by how far berth trusts it' });
   notes.push(s.health === 'healthy' ? { tone: 'plain', text: 'healthy' } : s.health === 'unhealthy' ? { tone: 'bad', text: 'unhealthy' } : { tone: 'off', text: 'health unknown' });

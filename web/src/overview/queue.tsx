@@ -60,9 +60,9 @@ const Entry = memo(function Entry({ request: w, why }: { request: Waiting; why: 
   );
 }, (a, b) => a.request === b.request && a.why === b.why);
 
-// Starts says when a request will probably be granted.
-export function Starts({ estimate: e }: { estimate: Estimate }) {
-  if (!e.likely) return <span title={e.unknown}>start not known</span>;
+// Starts says when a request will probably be granted. why: say why that is not known.
+export function Starts({ estimate: e, why }: { estimate: Estimate; why?: boolean }) {
+  if (!e.likely) return <span title={e.unknown}>start not known{why && e.unknown ? `: ${e.unknown}` : ''}</span>;
   return <>starts probably <Ago at={e.likely} />{e.late && e.late > e.likely && <>, at the latest <Ago at={e.late} /> (9 of 10)</>}</>;
 }
 

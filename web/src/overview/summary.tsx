@@ -14,7 +14,7 @@ export function Summary() {
     const load = alive.map((d) => d.sample!.utilization_percent).filter((v) => v !== undefined);
     const power = alive.filter((d) => d.sample!.power_of === undefined).map((d) => d.sample!.power_watts ?? 0);
     return {
-      devices: plural(all.length, 'GPU'),
+      devices: all.length,
       leases: plural(leases.value.length, 'lease'),
       waiting: waiting.value.length === 0 ? 'nobody waits' : `${waiting.value.length} waiting`,
       load: load.length === 0 ? '–' : percent(load.reduce((a, b) => a + b, 0) / load.length),
@@ -25,7 +25,7 @@ export function Summary() {
   });
   return (
     <dl class="summary">
-      <Figure name="Devices">{it.devices}</Figure>
+      <Figure name="GPUs">{it.devices}</Figure>
       <Figure name="Load">{it.load}</Figure>
       <Figure name="Power">{it.power}</Figure>
       <Figure name="Can be leased">{it.free} <small>of {it.total}</small></Figure>

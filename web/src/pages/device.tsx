@@ -7,10 +7,10 @@ import { Acts } from '../actions/dialog';
 import { deviceActs } from '../actions/devices';
 import { around, deviceLabel } from '../live/around';
 import { type Absent, load as loadPast, type Past } from '../history/device';
-import { everyMs, type Range, rangeOf, ranges } from '../history/ranges';
+import { everyMs, type Range, rangeOf, ranges, zoomed } from '../history/ranges';
 import { usePolled } from '../live/poll';
 import { equal } from '../live/share';
-import { available, device, events, freshness, leasesOn, machine, now, settings } from '../live/state';
+import { available, device, events, freshness, leasesOn, machine, minute, now, settings, uuids } from '../live/state';
 import { thresholds } from '../live/thresholds';
 import { place, setParams, to } from '../router';
 import { StateBadge } from '../ui/badge';
@@ -21,6 +21,7 @@ import { Meter } from '../ui/meter';
 import { Panel } from '../ui/panel';
 import { type Column, Table } from '../ui/table';
 import { Ago, For } from '../ui/time';
+import { Compare } from './device/compare';
 import { Curves } from './device/curves';
 import { Processes } from './device/processes';
 import '../style/views.css';
@@ -47,7 +48,8 @@ export function DevicePage({ uuid }: { uuid: string }) {
 function Shown({ s, gone }: { s: Status; gone: boolean }) {
   const uuid = s.device.uuid;
   const leases = leasesOn(uuid).value;
-  const r = rangeOf(place.value.params.get('range'));
+  const { params } = place.value;
+  const r = zoomed(params.get('from'), params.get('to'), minute.peek() / 1000 + 60) ?? rangeOf(params.get('range'));
   const about = useComputed(() => events.value.filter((e) => e.gpu === uuid).slice(-40).reverse());
   const lost = gone || s.state === 'UNAVAILABLE';
   return (
@@ -72,6 +74,7 @@ function Shown({ s, gone }: { s: Status; gone: boolean }) {
       <Remarks s={s} />
       <Now s={s} stale={lost || s.stale === true || freshness.value !== 'fresh'} />
       <History device={s.device} r={r} />
+      {uuids.value.length > 1 && <Compare uuid={uuid} r={r} onZoom={zoom} />}
       <Leases uuid={uuid} leases={leases} />
       <Processes uuid={uuid} processes={s.sample?.processes} leases={leases} />
       <div class="two">
@@ -143,11 +146,16 @@ function Tile({ name, value, note, children }: { name: string; value: string; no
   );
 }
 
+// zoom shows a part of the time that somebody marked.
+function zoom(from: number, to: number): void {
+  setParams({ from: String(Math.floor(from)), to: String(Math.ceil(to)) });
+}
+
 function RangeTabs({ r }: { r: Range }) {
   return (
     <div class="tabs" role="group" aria-label="How far back">
       {ranges.map((it) => (
-        <button key={it.key} type="button" class="tab" aria-pressed={it.key === r.key} onClick={() => setParams({ range: it.key })}>{it.label}</button>
+        <button key={it.key} type="button" class="tab" aria-pressed={it.key === r.key} onClick={() => setParams({ range: it.key, from: '', to: '' })}>{it.label}</button>
       ))}
     </div>
   );
@@ -172,10 +180,14 @@ const History = memo(function History({ device: d, r }: { device: Device; r: Ran
   const shown = kept.past?.range.key === r.key ? kept.past : undefined;
   const busy = polled.data === undefined || (polled.data.past !== undefined && polled.data.past.range.key !== r.key);
   return (
-    <Panel title="Over time" aside={<RangeTabs r={r} />}>
+    <Panel
+      title="Over time"
+      note={r.until === undefined ? <span class="not-phone">mark a part to zoom</span> : <>the {r.words} <button type="button" class="plain" onClick={() => setParams({ from: '', to: '' })}>Back</button></>}
+      aside={<RangeTabs r={r} />}
+    >
       {kept.absent && !busy && <NoPast absent={kept.absent} r={r} some={shown !== undefined} />}
       {shown
-        ? <Curves past={shown} device={d} />
+        ? <Curves past={shown} device={d} onZoom={zoom} />
         : busy && <p class="empty plots-wait" role="status">Asking for the {r.words} …</p>}
       <span class="hidden" data-took={Math.round(took)} data-range={shown?.range.key ?? ''} />
     </Panel>

@@ -2,7 +2,7 @@ import { useComputed } from '@preact/signals';
 import { Acts } from '../actions/dialog';
 import { leaseActs } from '../actions/leases';
 import { api, Refusal } from '../api/client';
-import type { Explanation, Lease, PastLease } from '../api/types';
+import type { Estimate, Explanation, Lease, PastLease } from '../api/types';
 import { obstacles } from '../lease/obstacles';
 import { enforced, ends, evidence, isolated } from '../lease/words';
 import { rows, tree } from '../lease/tree';
@@ -95,6 +95,7 @@ function Shown({ l, why, error }: { l: Lease; why: Explanation | undefined; erro
           <p class="state-line">
             <Badge tone={stateTones[l.state]}>{l.state}</Badge>{' '}
             <span>{headline(l)}</span>
+            {l.waiting && <strong class="starts">{startOf(l, why) === undefined ? 'start not known' : <Starts estimate={startOf(l, why)!} why />}</strong>}
           </p>
         </div>
         <Acts acts={leaseActs(l, a)} label={`What you can do with ${l.id}`} />
@@ -145,6 +146,12 @@ function Shown({ l, why, error }: { l: Lease; why: Explanation | undefined; erro
   );
 }
 
+// startOf is when a request will probably be granted, by its place in the queue or by
+// its explanation.
+function startOf(l: Lease, why: Explanation | undefined): Estimate | undefined {
+  return l.waiting?.estimate ?? why?.estimate;
+}
+
 // headline sums a lease up in a few words.
 function headline(l: Lease): string {
   if (l.state === 'waiting') return l.waiting ? `waits for ${memory(l.waiting.memory_mb)} and ${plural(l.waiting.slots, 'slot')} on ${plural(l.waiting.gpus, 'GPU')}` : 'waits';
@@ -162,7 +169,6 @@ function Waits({ l, why }: { l: Lease; why: Explanation | undefined }) {
   return (
     <Panel title="Why it waits" note={<>place {w.position} in the queue</>}>
       <p>It has waited {what} for <strong><For since={w.since} /></strong>{w.deadline ? <>, and gives up <Ago at={w.deadline} /></> : ''}.</p>
-      {w.estimate && <p>{w.estimate.likely ? <>It <Starts estimate={w.estimate} />.</> : `When it starts is not known: ${w.estimate.unknown}.`}</p>}
       {why === undefined ? <p class="empty">The daemon gives no explanation.</p> : (
         <>
           <p>{why.text}</p>

@@ -1,10 +1,11 @@
-import { computed } from '@preact/signals';
+import { computed, useComputed } from '@preact/signals';
 import { useState } from 'preact/hooks';
 import { attention, type Item } from '../live/attention';
 import { equal } from '../live/share';
-import { answeredAt, freshness, minute, needs } from '../live/state';
+import { answeredAt, freshness, minute, needs, now } from '../live/state';
 import { signInProblem } from '../live/session';
 import { to } from '../router';
+import { duration, plural } from '../ui/format';
 
 // items is what needs a person now. It is the same list until something changes.
 let before: Item[] = [];
@@ -24,11 +25,10 @@ function shown(item: Item): string {
   return `${item.key} ${item.what} ${item.text}`;
 }
 
-const most = 4;
-
-// Attention says what needs a person. well: say so too if nothing does.
+// Attention says in one line what needs a person: the worst, and how many things there
+// are. Pressing it opens the others. well: say so too if nothing does.
 export function Attention({ well }: { well?: boolean }) {
-  const [all, setAll] = useState(false);
+  const [open, setOpen] = useState(false);
   const failed = signInProblem.value;
   const list: Item[] = failed === '' ? items.value : [{ key: 'sign-in', tone: 'warn', what: 'Not signed in', text: failed }, ...items.value];
   if (freshness.value === 'connecting') {
@@ -37,22 +37,35 @@ export function Attention({ well }: { well?: boolean }) {
   if (list.length === 0) {
     return <div class="attention" role="status">{well && <p class="attention-well"><span class="tick" aria-hidden="true" />All well</p>}</div>;
   }
-  const some = all ? list : list.slice(0, most);
+  const worse = list.filter((i) => i.tone === 'bad').length;
+  const others = list.length - 1;
   return (
-    <div class="attention" role="alert">
-      <ul>
-        {some.map((item) => (
+    <div class={`attention tone-${list[0]!.tone}`} role="alert">
+      <ul id="attention-list" class={open ? 'open' : undefined}>
+        {(open ? list : list.slice(0, 1)).map((item) => (
           <li key={item.key} class={`attention-item tone-${item.tone}`}>
             <strong>{item.what}</strong>
-            <span>{item.to === undefined ? item.text : <a href={href(item.to)}>{item.text}</a>}</span>
+            <span class="attention-text">{item.to === undefined ? item.text : <a href={href(item.to)}>{item.text}</a>}</span>
           </li>
         ))}
       </ul>
-      {list.length > most && (
-        <button type="button" class="plain" onClick={() => setAll(!all)}>{all ? 'Show fewer' : `${list.length - most} more`}</button>
+      {others > 0 && (
+        <button type="button" class="plain attention-more" aria-expanded={open} aria-controls="attention-list" onClick={() => setOpen(!open)}>
+          {open ? 'Only the worst' : `${others} more${worse > 1 ? `, ${plural(worse - 1, 'critical', 'critical')}` : ''}`}
+        </button>
       )}
     </div>
   );
+}
+
+// Age says how old what the page shows is, while the daemon does not answer.
+export function Age() {
+  const old = useComputed(() => {
+    now.value; // moves every second
+    return answeredAt.value === undefined ? '' : duration((Date.now() - answeredAt.value) / 1000);
+  });
+  if (answeredAt.value === undefined) return null;
+  return <p class="age" role="note">This is {old} old: the daemon does not answer.</p>;
 }
 
 function href(target: NonNullable<Item['to']>): string {

@@ -8,6 +8,7 @@ import { Dialog } from '../ui/dialog';
 import { duration } from '../ui/format';
 import { items } from './attention';
 import { SignInForm } from './signin';
+import { ThemeSwitch } from './theme';
 
 export const pages: { name: string; href: string; page: Route['page']; key: string }[] = [
   { name: 'Overview', href: to.overview(), page: 'overview', key: 'o' },
@@ -21,6 +22,11 @@ export const pages: { name: string; href: string; page: Route['page']; key: stri
   { name: 'Plans', href: to.page('plans'), page: 'plans', key: 'p' },
   { name: 'Alerts', href: to.page('alerts'), page: 'alerts', key: 'a' },
 ];
+
+// pageNamed returns the address of a page, if the page has it.
+export function pageNamed(name: string): string | undefined {
+  return pages.find((p) => p.page === name)?.href;
+}
 
 // Top is the line that all places of the page have.
 export function Top({ onHelp }: { onHelp: () => void }) {
@@ -40,7 +46,8 @@ export function Top({ onHelp }: { onHelp: () => void }) {
       <div class="top-end">
         <Live />
         <Person />
-        <button type="button" class="plain round" aria-label="Keyboard help" title="Keyboard help (?)" onClick={onHelp}>?</button>
+        <ThemeSwitch />
+        <button type="button" class="plain round help-button" aria-label="Keyboard help" title="Keyboard help (?)" onClick={onHelp}>?</button>
       </div>
     </header>
   );
@@ -83,7 +90,7 @@ function Person() {
   if (who === undefined) return null;
   return (
     <span class="person" title={who.why.join('\n')}>
-      <b>{who.user}</b> <span class="quiet">{who.role}</span>
+      <b class="person-name">{who.user}</b> <span class="quiet person-role">{who.role}</span>
       {who.session
         ? <button type="button" class="plain" onClick={() => void api.signOut().then(refresh, refresh)}>Sign out</button>
         : who.token === undefined && who.role !== 'admin' && <button type="button" class="plain" onClick={() => setAsking(true)}>Sign in</button>}

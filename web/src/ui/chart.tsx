@@ -10,6 +10,8 @@ export interface Line {
   band?: [number, number]; // two columns between which it is filled
   dashed?: boolean;
   edge?: boolean; // the edge of a band: drawn thin
+  colour?: string; // name of a token, such as --lease-1, in place of the tone's
+  bold?: boolean;
 }
 
 export interface Threshold {
@@ -31,13 +33,57 @@ export function Chart({ label, lines, data, thresholds, range, height = 180, inc
   onZoom?: (from: number, to: number) => void; // somebody marked a stretch of time
 }) {
   const box = useRef<HTMLDivElement>(null);
-  const latest = useRef({ data, thresholds, range, onZoom });
-  latest.current = { data, thresholds, range, onZoom };
+  const last = useRef({ data, thresholds, range, onZoom });
+  last.current = { data, thresholds, range, onZoom };
   const shape = lines.map((l) => l.label).join('\n');
 
-  usePlot(box, height, shape, (at) => new uPlot(options(at, lines, height, incrs, () => latest.current), latest.current.data, at), () => latest.current.data, [data]);
+  usePlot(box, height, shape, (at) => new uPlot(options(at, lines, height, incrs, () => last.current), last.current.data, at), () => last.current.data, [data]);
 
   return <div ref={box} class="chart" role="img" aria-label={label} />;
+}
+
+// latest returns the newest value of a column, for a legend that nobody points at.
+export function latest(u: uPlot, column: number): number | null {
+  const values = u.data[column] as (number | null | undefined)[] | undefined;
+  for (let i = (values?.length ?? 0) - 1; i >= 0; i--) if (values![i] != null) return values![i]!;
+  return null;
+}
+
+export interface Beside {
+  text: string;
+  y: number; // in the pixels of the canvas
+  colour: string;
+}
+
+// writeBeside writes names right of a plot, where its lines end. Those that would
+// overlap are moved apart.
+export function writeBeside(u: uPlot, list: Beside[], font: string): void {
+  const line = 12 * devicePixelRatio;
+  const [top, bottom] = [u.bbox.top + line / 2, u.bbox.top + u.bbox.height - line / 2];
+  const sorted = list.sort((a, b) => a.y - b.y).map((b) => ({ ...b, y: Math.min(Math.max(b.y, top), bottom) }));
+  for (let i = 1; i < sorted.length; i++) sorted[i]!.y = Math.max(sorted[i]!.y, sorted[i - 1]!.y + line);
+  const over = (sorted[sorted.length - 1]?.y ?? 0) - bottom;
+  if (over > 0) {
+    let limit = bottom;
+    for (let i = sorted.length - 1; i >= 0; i--, limit -= line) sorted[i]!.y = Math.min(sorted[i]!.y, limit);
+  }
+  u.ctx.save();
+  u.ctx.font = `${11 * devicePixelRatio}px ${font}`;
+  u.ctx.textAlign = 'left';
+  u.ctx.textBaseline = 'middle';
+  for (const b of sorted) {
+    u.ctx.fillStyle = b.colour;
+    u.ctx.fillText(short(b.text), u.bbox.left + u.bbox.width + 5 * devicePixelRatio, b.y);
+  }
+  u.ctx.restore();
+}
+
+// besideWidth is how much room names beside a plot have, in pixels.
+export const besideWidth = 84;
+
+function short(text: string): string {
+  const letters = [...text];
+  return letters.length <= 13 ? text : `${letters.slice(0, 6).join('')}…${letters.slice(-6).join('')}`;
 }
 
 function colour(from: Element, name: string): string {
@@ -61,26 +107,28 @@ interface Latest {
   onZoom?: (from: number, to: number) => void;
 }
 
-function options(at: HTMLElement, lines: Line[], height: number, incrs: number[] | undefined, latest: () => Latest): uPlot.Options {
+function options(at: HTMLElement, lines: Line[], height: number, incrs: number[] | undefined, last: () => Latest): uPlot.Options {
   const ink = colour(at, '--ink-quiet');
   const rule = colour(at, '--rule');
   const font = `11px ${colour(at, '--font') || 'system-ui'}`;
   const unit = lines[0]?.unit ?? String;
+  const ofLine = (l: Line) => colour(at, l.colour ?? `--curve-${l.tone ?? 'quiet'}`);
   const bands = lines.flatMap((l) => {
-    const stroke = colour(at, `--curve-${l.tone ?? 'quiet'}`);
+    const stroke = ofLine(l);
     return l.band ? [{ series: l.band, fill: `color-mix(in srgb, ${stroke} 18%, transparent)` } as uPlot.Band] : [];
   });
   return {
     width: Math.max(60, Math.floor(at.clientWidth)),
     height,
     bands,
+    padding: [8, lines.some((l) => !l.edge) ? besideWidth : 8, 0, 0],
     legend: { show: true, live: true },
     cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 6 } },
     scales: {
       y: {
         range: (_u, low, high) => {
-          const [least, most] = latest().range ?? [null, null];
-          const top = Math.max(high ?? 1, ...(latest().thresholds ?? []).map((t) => t.at));
+          const [least, most] = last().range ?? [null, null];
+          const top = Math.max(high ?? 1, ...(last().thresholds ?? []).map((t) => t.at));
           const bottom = least ?? Math.min(low ?? 0, top);
           const peak = most ?? top;
           return [bottom, peak === bottom ? bottom + 1 : peak + (most === null ? (peak - bottom) * 0.08 : 0)];
@@ -92,28 +140,36 @@ function options(at: HTMLElement, lines: Line[], height: number, incrs: number[]
       { stroke: ink, font, grid: { stroke: rule, width: 1 }, ticks: { show: false }, size: 62, values: (_u, at) => at.map((v) => unit(v)), ...(incrs ? { incrs } : {}) },
     ],
     series: [
-      { value: (_u, v) => (v == null ? '–' : new Date(v * 1000).toLocaleString('en-GB')) },
+      { value: (_u, v) => (v == null ? 'now' : new Date(v * 1000).toLocaleString('en-GB')) },
       ...lines.map((l): uPlot.Series => {
-        const stroke = colour(at, `--curve-${l.tone ?? 'quiet'}`);
+        const stroke = ofLine(l);
         return {
-          label: l.label, stroke, class: l.edge ? 'edge' : 'line', width: l.edge ? 0.4 : 1.5, points: { show: false }, spanGaps: false,
+          label: l.label, stroke, class: l.edge ? 'edge' : 'line', width: l.edge ? 0.4 : l.bold ? 2.5 : 1.5, points: { show: false }, spanGaps: false,
           dash: l.dashed ? [4, 4] : undefined,
-          value: (_u: uPlot, v: number | null) => (v == null ? '–' : l.unit(v)),
+          // Nobody points: the newest value.
+          value: (u: uPlot, v: number | null, column: number, at: number | null) => {
+            const shown = at == null ? latest(u, column) : v;
+            return shown == null ? '–' : l.unit(shown);
+          },
         } as uPlot.Series;
       }),
     ],
     hooks: {
       setSelect: [
         (u) => {
-          const onZoom = latest().onZoom;
+          const onZoom = last().onZoom;
           if (u.select.width > 4 && onZoom) onZoom(u.posToVal(u.select.left, 'x'), u.posToVal(u.select.left + u.select.width, 'x'));
           u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
         },
       ],
       draw: [
         (u) => {
+          writeBeside(u, lines.flatMap((l, i) => {
+            const value = l.edge ? null : latest(u, i + 1);
+            return value === null ? [] : [{ text: l.label, y: u.valToPos(value, 'y', true), colour: ofLine(l) }];
+          }), colour(at, '--font') || 'system-ui');
           let right = u.bbox.left + u.bbox.width - 4;
-          for (const t of latest().thresholds ?? []) {
+          for (const t of last().thresholds ?? []) {
             const y = Math.round(u.valToPos(t.at, 'y', true));
             if (y < u.bbox.top || y > u.bbox.top + u.bbox.height) continue;
             u.ctx.save();

@@ -7,7 +7,7 @@ import { type Segment, share, type Stack } from './stack';
 // of it being what its processes use; then strangers, what is free, and what berth
 // keeps back.
 export const MemoryStack = memo(function MemoryStack({ stack: it, tall }: { stack: Stack; tall?: boolean }) {
-  const text = `${memory(it.leased)} of ${memory(it.total)} leased, ${memory(it.used)} of that in use, ${memory(it.strangers)} used by strangers, ${memory(it.free)} free`;
+  const text = `${memory(it.leased)} of ${memory(it.total)} leased, ${memory(it.used)} of that in use, ${memory(it.strangers)} used under no lease, ${memory(it.free)} free`;
   return (
     <div class={tall ? 'stack tall' : 'stack'} role="img" aria-label={text}>
       {it.segments.map((s) => <Part key={s.key} segment={s} width={share(it, s)} />)}
@@ -31,6 +31,7 @@ function says(s: Segment): string {
     case 'lease': return `${s.lease!.id}: asked for ${memory(s.asked)}, uses ${memory(s.used)}`;
     case 'rest': return `${plural(s.count, 'small lease')}: asked for ${memory(s.asked)}, use ${memory(s.used)}`;
     case 'strangers': return `Under no lease: ${memory(s.used)}`;
+    case 'driver': return `The driver: ${memory(s.used)}`;
     case 'reserve': return `Kept back: ${memory(s.size)}`;
     case 'free': return `Free: ${memory(s.size)}`;
   }

@@ -1,6 +1,7 @@
 import type { RefObject } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import type uPlot from 'uplot';
+import { dark } from '../live/theme';
 import { visible } from './visible';
 
 // usePlot keeps a plot in a box: as wide as the box, and made again when its shape or
@@ -16,16 +17,14 @@ export function usePlot(box: RefObject<HTMLDivElement | null>, height: number, s
       plot.current?.destroy();
       plot.current = make(at);
     };
-    again();
+    const stop = dark.subscribe(again); // at once, and whenever the colours change
     const resize = new ResizeObserver(() => {
       const width = Math.floor(at.clientWidth);
       if (plot.current && width > 0 && width !== plot.current.width) plot.current.setSize({ width, height });
     });
     resize.observe(at);
-    const dark = matchMedia('(prefers-color-scheme: dark)');
-    dark.addEventListener('change', again);
     return () => {
-      dark.removeEventListener('change', again);
+      stop();
       resize.disconnect();
       plot.current?.destroy();
       plot.current = undefined;

@@ -1,17 +1,15 @@
-import { effect, signal } from '@preact/signals';
+import { effect } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { type Curve, sparkSpan } from '../live/history';
-import { drawnOf, historyOf } from '../live/state';
+import type { Curve } from '../live/history';
+import { drawnOf } from '../live/state';
+import { marked, pointed, shownOf, stretch } from '../live/stretch';
+import { dark } from '../live/theme';
 import { forget, visible } from './visible';
 
 export interface Mark {
   at: number;
   tone: 'warn' | 'bad' | 'quiet';
 }
-
-// pointed is how many seconds before the newest sample somebody points at, on any
-// of the curves; undefined: nobody points. All curves show the same moment.
-export const pointed = signal<number | undefined>(undefined);
 
 interface Ink {
   curve: string;
@@ -22,15 +20,11 @@ interface Ink {
 }
 
 const inks = new Map<string, Ink>();
-if (typeof matchMedia === 'function') {
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
-    inks.clear();
-    for (const draw of redraw) draw();
-  });
-}
-const redraw = new Set<() => void>();
+let inked = false; // which colours inks has
 
 function ink(tone: string): Ink {
+  if (inked !== dark.peek()) inks.clear();
+  inked = dark.peek();
   let it = inks.get(tone);
   if (it === undefined) {
     const style = getComputedStyle(document.documentElement);
@@ -42,15 +36,16 @@ function ink(tone: string): Ink {
   return it;
 }
 
-// Spark draws the last minutes of one figure of a device, small, without axes. All
-// sparks of the page have the same time axis.
-export function Spark({ uuid, curve, tone, top, bottom = 0, marks }: {
+// Spark draws one figure of a device over the stretch of time that the page shows,
+// small, without axes. Marking a part of it with the mouse calls onZoom, with seconds.
+export function Spark({ uuid, curve, tone, top, bottom = 0, marks, onZoom }: {
   uuid: string;
   curve: Curve;
   tone: 'load' | 'heat' | 'power' | 'memory';
   top: number;
   bottom?: number;
   marks?: Mark[];
+  onZoom?: (from: number, to: number) => void;
 }) {
   const box = useRef<HTMLCanvasElement>(null);
   const latest = useRef({ top, bottom, marks });
@@ -75,11 +70,12 @@ export function Spark({ uuid, curve, tone, top, bottom = 0, marks }: {
       draw();
     });
     resize.observe(canvas);
-    redraw.add(draw);
     let cancel = () => {};
     const stop = effect(() => {
-      drawnOf(uuid).value;
+      if (stretch.value === undefined) drawnOf(uuid).value;
       pointed.value;
+      marked.value;
+      dark.value;
       cancel();
       cancel = visible(canvas, draw);
     });
@@ -87,20 +83,40 @@ export function Spark({ uuid, curve, tone, top, bottom = 0, marks }: {
       stop();
       cancel();
       forget(canvas);
-      redraw.delete(draw);
       resize.disconnect();
     };
   }, [uuid, curve, tone]);
 
+  const share = (e: PointerEvent & { currentTarget: HTMLCanvasElement }) => {
+    const at = e.currentTarget.getBoundingClientRect();
+    return Math.min(1, Math.max(0, (e.clientX - at.left) / at.width));
+  };
+  const began = useRef<number | undefined>(undefined);
+  const end = () => {
+    const part = marked.peek();
+    const it = shownOf(uuid);
+    began.current = undefined;
+    marked.value = undefined;
+    if (part === undefined || it === undefined || part.to - part.from < 0.04) return;
+    onZoom?.(it.from + part.from * (it.to - it.from), it.from + part.to * (it.to - it.from));
+  };
   return (
     <canvas
       ref={box}
       class="spark"
       aria-hidden="true"
-      onPointerMove={(e) => {
-        const at = e.currentTarget.getBoundingClientRect();
-        pointed.value = Math.max(0, Math.round((1 - (e.clientX - at.left) / at.width) * sparkSpan));
+      onPointerDown={(e) => {
+        if (onZoom === undefined || e.pointerType !== 'mouse' || e.button !== 0) return;
+        e.currentTarget.setPointerCapture(e.pointerId);
+        began.current = share(e);
       }}
+      onPointerMove={(e) => {
+        const at = share(e);
+        pointed.value = at;
+        if (began.current !== undefined) marked.value = { from: Math.min(at, began.current), to: Math.max(at, began.current) };
+      }}
+      onPointerUp={end}
+      onPointerCancel={end}
       onPointerLeave={() => {
         pointed.value = undefined;
       }}
@@ -112,12 +128,9 @@ function paint(canvas: HTMLCanvasElement, width: number, height: number, uuid: s
   { top, bottom, marks }: { top: number; bottom: number; marks: Mark[] | undefined }): void {
   const c = canvas.getContext('2d');
   if (c === null) return;
-  const h = historyOf(uuid);
-  const times = h.times;
-  const values = h[curve];
+  const it = shownOf(uuid);
   c.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
   c.clearRect(0, 0, width, height);
-  const end = times[times.length - 1];
   const y = (v: number) => height - 1 - ((Math.min(Math.max(v, bottom), top) - bottom) / (top - bottom)) * (height - 3);
   c.lineWidth = 1;
   // A threshold is a line with a wash up to the next one.
@@ -134,56 +147,55 @@ function paint(canvas: HTMLCanvasElement, width: number, height: number, uuid: s
     c.fillRect(0, at, width, 1);
   }
   c.globalAlpha = 1;
-  if (end === undefined) return;
-  const scale = width / sparkSpan;
+  if (it === undefined) return;
+  const times = it.history.times;
+  const values = it.history[curve];
+  const scale = width / (it.to - it.from);
+  const x = (i: number) => (times[i]! - it.from) * scale;
   let first = times.length - 1;
-  while (first > 0 && times[first - 1]! >= end - sparkSpan) first--;
+  while (first > 0 && times[first - 1]! >= it.from) first--;
+  let last = times.length;
+  while (last > first && times[last - 1]! > it.to) last--;
+  const stride = Math.max(1, Math.floor((last - first) / width)); // more points than pixels say nothing more
   c.strokeStyle = colours.curve;
   c.fillStyle = colours.wash;
   c.lineWidth = 1.25;
   c.lineJoin = 'round';
-  // One path for each stretch without a gap. A gap is a missing value, or ten
-  // seconds without a sample.
-  for (let i = first; i < times.length; ) {
+  // One path for each stretch without a gap: a missing value, or too long a time
+  // without a sample.
+  for (let i = first; i >= 0 && i < last; ) {
     if (Number.isNaN(values[i]!)) {
       i++;
       continue;
     }
     const from = i;
+    let drawn = i;
     c.beginPath();
-    c.moveTo((times[i]! - end + sparkSpan) * scale, y(values[i]!));
-    for (i++; i < times.length && !Number.isNaN(values[i]!) && times[i]! - times[i - 1]! < 10; i++) {
-      c.lineTo((times[i]! - end + sparkSpan) * scale, y(values[i]!));
+    c.moveTo(x(i), y(values[i]!));
+    for (i++; i < last && !Number.isNaN(values[i]!) && times[i]! - times[i - 1]! < it.gap; i++) {
+      if (i - drawn < stride && i < last - 1) continue;
+      c.lineTo(x(i), y(values[i]!));
+      drawn = i;
     }
     c.stroke();
-    c.lineTo((times[i - 1]! - end + sparkSpan) * scale, height);
-    c.lineTo((times[from]! - end + sparkSpan) * scale, height);
+    c.lineTo(x(drawn), height);
+    c.lineTo(x(from), height);
     c.fill();
+  }
+  const part = marked.peek();
+  if (part !== undefined) {
+    c.fillStyle = colours.quiet;
+    c.globalAlpha = 0.4;
+    c.fillRect(part.from * width, 0, (part.to - part.from) * width, height);
+    c.globalAlpha = 1;
   }
   const point = pointed.peek();
   if (point !== undefined) {
-    const x = Math.round((sparkSpan - point) * scale) + 0.5;
     c.strokeStyle = colours.quiet;
     c.lineWidth = 1;
     c.beginPath();
-    c.moveTo(x, 0);
-    c.lineTo(x, height);
+    c.moveTo(Math.round(point * width) + 0.5, 0);
+    c.lineTo(Math.round(point * width) + 0.5, height);
     c.stroke();
   }
-}
-
-// valueAt returns what a curve had some seconds before its newest sample.
-export function valueAt(uuid: string, curve: Curve, before: number): number | undefined {
-  const h = historyOf(uuid);
-  const end = h.times[h.times.length - 1];
-  if (end === undefined) return undefined;
-  const at = end - before;
-  let low = 0;
-  let high = h.times.length - 1;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (h.times[middle]! < at) low = middle + 1;
-    else high = middle;
-  }
-  return Math.abs(h.times[low]! - at) > 10 ? undefined : h[curve][low];
 }

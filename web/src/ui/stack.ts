@@ -3,7 +3,7 @@ import type { DeviceAvailable, Lease } from '../api/types';
 // Segment is a part of the memory of a device, for a picture. size is what nobody
 // else can have; used is how much of it processes were measured to use.
 export interface Segment {
-  kind: 'lease' | 'rest' | 'strangers' | 'reserve' | 'free';
+  kind: 'lease' | 'rest' | 'strangers' | 'driver' | 'reserve' | 'free';
   key: string;
   size: number;
   used: number;
@@ -20,6 +20,9 @@ export interface Stack {
   free: number;
   segments: Segment[];
 }
+
+// driver is more memory, in MiB, than the driver of a device takes for itself.
+export const driver = 1024;
 
 // narrow is the share of a device below which a lease gets no segment of its own.
 const narrow = 0.006;
@@ -54,7 +57,7 @@ export function stack(uuid: string, total: number, leases: readonly Lease[], roo
   segments.sort((a, b) => b.size - a.size);
   if (rest.count > 0) segments.push(rest);
   const strangers = Math.max(0, room?.foreign_mb ?? 0);
-  if (strangers > 0) segments.push({ kind: 'strangers', key: 'strangers', size: strangers, used: strangers, asked: 0, count: 0 });
+  if (strangers > 0) segments.push({ kind: strangers > driver ? 'strangers' : 'driver', key: 'strangers', size: strangers, used: strangers, asked: 0, count: 0 });
   const taken = segments.reduce((sum, s) => sum + s.size, 0);
   const limit = Math.min(total, room?.limit_mb ?? total);
   const kept = Math.min(Math.max(0, total - taken), (room?.reserve_mb ?? 0) + (total - limit)); // nobody can lease this

@@ -12,24 +12,24 @@ timeline:
   - {at: 4s, for: 4s, repeat: 8s, device: 0, load: 90, ramp: 1s}
 `;
 
-test('cards are live, and a lease appears and goes', async () => {
+test('rows are live, and a lease appears and goes', async () => {
   const d = await Daemon.start({ scenario: calm, config: 'gpu:\n  max_pipelines: 4\n' });
   try {
     const page = await open(d);
-    await until(page, () => document.querySelectorAll('.card').length === 2);
+    await until(page, () => document.querySelectorAll('.row').length === 2);
     assert.match(await page.innerText('.attention'), /All well/);
-    const value = '.card:first-child .curve-load .curve-value';
+    const value = '[data-gpu=SIM-h200-0] .curve-load .curve-value';
     const before = await page.innerText(value);
     await until(page, ([where, text]) => document.querySelector(where).innerText !== text, value, before);
     assert.match(await page.innerText('.live'), /live/);
 
     const program = await d.program({ 'SIM-h200-1': { memory_mb: 9000, load: 5 } });
     await d.lease({ id: 'embedder', service: 'search', gpu: '1', memory_mb: 12288, pid: program.pid });
-    await page.waitForSelector('.card:nth-child(2) .berth >> text=embedder');
-    await until(page, () => /8\.8.GiB of 12.GiB/.test(document.querySelector('.card:nth-child(2) .berth-use')?.innerText));
+    await page.waitForSelector('[data-gpu=SIM-h200-1] .berth >> text=embedder');
+    await until(page, () => /^8\.8 of 12.GiB$/.test(document.querySelector('[data-gpu=SIM-h200-1] .berth-use')?.innerText));
     await page.waitForSelector('.events >> text=embedder holds');
-    const widths = await page.evaluate(() => [...document.querySelectorAll('.card:nth-child(2) .part')].map((p) => p.getBoundingClientRect().width));
-    const bar = await page.evaluate(() => document.querySelector('.card:nth-child(2) .stack').getBoundingClientRect().width);
+    const widths = await page.evaluate(() => [...document.querySelectorAll('[data-gpu=SIM-h200-1] .part')].map((p) => p.getBoundingClientRect().width));
+    const bar = await page.evaluate(() => document.querySelector('[data-gpu=SIM-h200-1] .stack').getBoundingClientRect().width);
     assert.ok(Math.abs(widths[0] / bar - 12288 / 143771) < 0.01, `the segment of the lease is ${widths[0]} of ${bar} wide`);
 
     await d.wait({ id: 'too-big', gpu: '1', memory_mb: 140000 });
@@ -58,10 +58,12 @@ timeline:
   });
   try {
     const page = await open(d);
-    await until(page, () => document.querySelectorAll('.card').length === 2);
+    await until(page, () => document.querySelectorAll('.row').length === 2);
     await page.waitForSelector('.attention-item.tone-bad >> text=/CRITICAL/');
     assert.match(await page.innerText('.attention-item.tone-bad'), /GPU 1/);
-    assert.match(await page.getAttribute('.card:nth-child(2)', 'class'), /state-critical/);
+    assert.match(await page.getAttribute('.row:nth-of-type(1)', 'class'), /state-critical.*trouble/); // the one in trouble is the first
+    assert.equal(await page.getAttribute('.row:nth-of-type(1)', 'data-gpu'), 'SIM-rtx-4060-1');
+    assert.match(await page.innerText('.row-says'), /°C/);
     assert.match(await page.title(), /^\(\d+\) berth/);
     await page.click('.attention-item.tone-bad a');
     await until(page, () => location.hash === '#/gpu/SIM-rtx-4060-1');
@@ -75,7 +77,7 @@ test('a device vanishes while the page is open', async () => {
   const d = await Daemon.start({ scenario: 'devices: 2xl4\ntimeline:\n  - {at: 6s, device: 1, lost: true}\n' });
   try {
     const page = await open(d);
-    await until(page, () => document.querySelectorAll('.card').length === 2);
+    await until(page, () => document.querySelectorAll('.row').length === 2);
     await page.waitForSelector('.attention-item >> text=/UNAVAILABLE|GPU 1/');
     await page.goto(`${d.url}#/gpu/SIM-l4-77`);
     await until(page, () => document.querySelector('main').innerText.length > 20);

@@ -23,7 +23,7 @@ test('the first load is small, from one host, and under a strict policy', async 
       if (!names.get(e.requestId)?.pathname.startsWith('/api')) bytes += e.encodedDataLength;
     });
     const answer = await page.goto(d.url);
-    await until(page, () => document.querySelectorAll('.card').length === 2);
+    await until(page, () => document.querySelectorAll('.row').length === 2);
     console.log(`the first load took ${bytes} bytes; the limit is ${limit}`);
     assert.ok(bytes > 10_000 && bytes <= limit, `the first load took ${bytes} bytes`);
     const policy = answer.headers()['content-security-policy'];
@@ -42,7 +42,7 @@ test('the keyboard reaches everything', async () => {
   const d = await Daemon.start({ scenario: '2' });
   try {
     const page = await open(d);
-    await until(page, () => document.querySelectorAll('.card').length === 2);
+    await until(page, () => document.querySelectorAll('.row').length === 2);
     await page.keyboard.press('Tab');
     assert.equal(await page.evaluate(() => document.activeElement.className), 'skip');
     await page.keyboard.press('Enter');
@@ -61,7 +61,7 @@ test('the keyboard reaches everything', async () => {
       await page.keyboard.press(key);
       await until(page, (want) => location.hash === want, hash);
     }
-    await until(page, () => document.querySelectorAll('.card').length === 2);
+    await until(page, () => document.querySelectorAll('.row').length === 2);
     // Every link and button shows that it has the focus.
     const bare = await page.evaluate(() => [...document.querySelectorAll('a, button, input')].filter((e) => {
       e.focus({ focusVisible: true });

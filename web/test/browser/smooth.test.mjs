@@ -19,14 +19,14 @@ test('many devices, leases and requests stay smooth', async () => {
     await Promise.all(Array.from({ length: 50 }, (_, i) => d.wait({ id: `request-${i}`, memory_mb: 120000 })));
     const trace = await traced();
     const page = await open(d);
-    await until(page, () => document.querySelectorAll('.card').length === 16);
-    const shown = await page.evaluate(() => ({ leases: document.querySelectorAll('.berth:not(.stranger)').length, waiting: document.querySelector('.aside .panel').innerText }));
-    assert.ok(shown.leases >= 64, `${shown.leases} leases are listed at first`);
+    await until(page, () => document.querySelectorAll('.row').length === 16);
+    const shown = await page.evaluate(() => ({ who: document.querySelectorAll('.row-who b').length, waiting: document.querySelector('[aria-labelledby=queue]').innerText }));
+    assert.ok(shown.who >= 16, `${shown.who} holders are listed at first`);
     assert.match(shown.waiting, /50 requests/);
     // A person looks around while leases come and go.
-    await page.click('.aside .panel > button');
+    await page.click('[aria-labelledby=queue] > button');
     await until(page, () => document.querySelectorAll('.waiting').length === 50);
-    await page.click('.card:first-child .berths-more button');
+    await page.click('.row:nth-of-type(1) .chevron');
     for (let i = 0; i < 5; i++) {
       await d.release(`lease-${i}`);
       await page.mouse.wheel(0, 600);
@@ -37,7 +37,7 @@ test('many devices, leases and requests stay smooth', async () => {
     await page.goto(`${d.url}#/events`);
     await page.waitForSelector('.list tbody tr');
     await page.goto(`${d.url}#/`);
-    await until(page, () => document.querySelectorAll('.card').length === 16);
+    await until(page, () => document.querySelectorAll('.row').length === 16);
     await page.waitForTimeout(3000);
     const seen = await page.evaluate(() => window.longTasks.filter((t) => t.start > performance.getEntriesByName('first-contentful-paint')[0].startTime));
     const long = await trace.end();

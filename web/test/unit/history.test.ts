@@ -5,7 +5,7 @@ import { happened, quoted, selector } from '../../src/history/query';
 import { ranges, rangeOf, window } from '../../src/history/ranges';
 import { column, grid, largest, stacked, summary } from '../../src/history/series';
 import { each, shares, worst } from '../../src/history/strip';
-import { stepFor } from '../../src/pages/lease/step';
+import { stepFor } from '../../src/history/ranges';
 
 describe('ranges', () => {
   it('have between 300 and 1,000 points', () => {
@@ -27,7 +27,7 @@ describe('ranges', () => {
     }
   });
   it('give a lease of any age at most 800 points', () => {
-    for (const s of [120, 3600, 86_400, 90 * 86_400]) expect(s / stepFor(s)).toBeLessThanOrEqual(800);
+    for (const s of [120, 3600, 86_400, 90 * 86_400]) expect(s / stepFor(s, 800)).toBeLessThanOrEqual(800);
   });
 });
 

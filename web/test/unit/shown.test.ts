@@ -51,7 +51,7 @@ const room = (more: Partial<DeviceAvailable>): DeviceAvailable => ({ gpu: 'G', a
 describe('stack', () => {
   it('divides the memory of a device', () => {
     const s = stack('G', 1000, [lease(1, 200, 150), lease(2, 400, 0)], room({ foreign_mb: 50, reserve_mb: 100 }));
-    expect(s.segments.map((p) => [p.kind, p.size, p.used])).toEqual([['lease', 400, 0], ['lease', 200, 150], ['strangers', 50, 50], ['free', 250, 0], ['reserve', 100, 0]]);
+    expect(s.segments.map((p) => [p.kind, p.size, p.used])).toEqual([['lease', 400, 0], ['lease', 200, 150], ['driver', 50, 50], ['free', 250, 0], ['reserve', 100, 0]]);
     expect([s.leased, s.used, s.strangers, s.free]).toEqual([600, 150, 50, 250]);
   });
   it('shows what is used beyond a lease', () => {
@@ -73,7 +73,7 @@ describe('stack', () => {
   it('has nothing free where more is taken than there is', () => {
     const s = stack('G', 1000, [lease(1, 900, 0)], room({ foreign_mb: 300, reserve_mb: 50 }));
     expect(s.free).toBe(0);
-    expect(s.segments.map((p) => p.kind)).toEqual(['lease', 'strangers']);
+    expect(s.segments.map((p) => p.kind)).toEqual(['lease', 'driver']);
     expect(s.segments.reduce((sum, p) => sum + share(s, p), 0)).toBeCloseTo(100);
   });
   it('keeps back what is above the limit of the device', () => {
@@ -157,8 +157,8 @@ describe('what needs a person', () => {
       need({ since: '2026-11-16T11:00:00Z' }), need({ since: '2026-11-16T11:59:30Z' }),
       need({ kind: 'over', gpu: undefined, lease: 'train', user: 'ada' }), need({ kind: 'alert', gpu: undefined }), need({ kind: 'orphans', gpu: undefined }),
     ] }));
-    expect(plain(items[0]!.text)).toBe('GPU 2 is CRITICAL: 94 °C, for 1 h.');
-    expect(plain(items[1]!.text)).toBe('GPU 2 is CRITICAL: 94 °C.');
+    expect(plain(items[0]!.text)).toBe('GPU 2: 94 °C, for 1 h.');
+    expect(plain(items[1]!.text)).toBe('GPU 2: 94 °C.');
     expect(items.map((i) => i.to)).toEqual([{ gpu: 'G' }, { gpu: 'G' }, { lease: 'train', user: 'ada' }, { page: 'alerts' }, undefined]);
   });
   it.each([['gpu 2 is hot', 'Gpu 2 is hot.'], ['Done.', 'Done.'], ['', ''], [' why? ', 'Why?']])('%s is the sentence %s', (text, is) => {

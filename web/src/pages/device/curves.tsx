@@ -21,7 +21,7 @@ const reasonTones: Record<string, string> = { power_cap: 'power', thermal: 'warn
 const stateTones: Record<string, string> = { OPTIMAL: 'good', NORMAL: 'calm', THROTTLED: 'warn', CRITICAL: 'bad', UNAVAILABLE: 'off' };
 
 // Curves draws the past of a device. Short ranges grow by live samples.
-export function Curves({ past, device: d }: { past: Past; device: Device }) {
+export function Curves({ past, device: d, onZoom }: { past: Past; device: Device; onZoom: (from: number, to: number) => void }) {
   const uuid = d.uuid;
   // A chart is drawn again when there is a new point on it.
   const moved = useComputed(() => {
@@ -44,18 +44,18 @@ export function Curves({ past, device: d }: { past: Past; device: Device }) {
   const limit = lastOf(p.figures.powerLimit.value) ?? d.power_limit_watts;
   return (
     <div class="plots" data-points={p.times.length}>
-      <One title="Load" times={p.times} unit={percent} range={[0, 100]} words={p.range.words}
+      <One title="Load" times={p.times} unit={percent} range={[0, 100]} onZoom={onZoom} words={p.range.words}
         curves={[{ label: 'load', tone: 'load', data: p.figures.load }, { label: 'memory busy', tone: 'quiet', data: p.figures.busy }]} />
-      <One title="Temperature" times={p.times} unit={celsius} range={[null, null]} thresholds={marks} words={p.range.words}
+      <One title="Temperature" times={p.times} unit={celsius} range={[null, null]} thresholds={marks} onZoom={onZoom} words={p.range.words}
         curves={[{ label: 'chip', tone: 'heat', data: p.figures.heat }, { label: 'memory', tone: 'quiet', data: p.figures.memoryHeat }]} />
-      <One title="Power" times={p.times} unit={watts} range={[0, null]} thresholds={limit === undefined ? [] : [{ at: limit, label: `limit ${watts(limit)}`, tone: 'warn' }]} words={p.range.words}
+      <One title="Power" times={p.times} unit={watts} range={[0, null]} thresholds={limit === undefined ? [] : [{ at: limit, label: `limit ${watts(limit)}`, tone: 'warn' }]} onZoom={onZoom} words={p.range.words}
         curves={[{ label: 'power', tone: 'power', data: p.figures.power }]} />
       <figure class="plot">
         <figcaption><strong>Memory</strong> <Summed data={p.figures.memory} unit={memory} /></figcaption>
         <Layers label={`Memory in the ${p.range.words}, by holder. ${inWords(p.figures.memory, memory)}`} times={p.times} layers={memoryStack.layers} looks={memoryStack.looks}
-          whole={{ label: 'in use', values: p.figures.memory.value }} most={d.memory_total_mb} height={160} />
+          whole={{ label: 'in use', values: p.figures.memory.value }} most={d.memory_total_mb} height={160} onZoom={onZoom} />
       </figure>
-      <One title="Clocks" times={p.times} unit={mhz} range={[0, null]} words={p.range.words}
+      <One title="Clocks" times={p.times} unit={mhz} range={[0, null]} onZoom={onZoom} words={p.range.words}
         curves={[{ label: 'SM', tone: 'load', data: p.figures.clock }, { label: 'memory', tone: 'quiet', data: p.figures.memoryClock }]} />
       <figure class="plot strips">
         <figcaption><strong>State, and what slowed it down</strong></figcaption>
@@ -84,7 +84,7 @@ interface Curve {
 }
 
 // One is a chart with its name and its figures in words.
-function One({ title, times, unit, range, thresholds, curves, words }: {
+function One({ title, times, unit, range, thresholds, curves, words, onZoom }: {
   title: string;
   times: number[];
   unit: (v: number) => string;
@@ -92,6 +92,7 @@ function One({ title, times, unit, range, thresholds, curves, words }: {
   thresholds?: Threshold[];
   curves: Curve[];
   words: string;
+  onZoom: (from: number, to: number) => void;
 }) {
   const shown = curves.filter((c) => !empty(c.data.value));
   const first = shown[0];
@@ -119,7 +120,7 @@ function One({ title, times, unit, range, thresholds, curves, words }: {
   return (
     <figure class="plot" data-curve={title.toLowerCase()}>
       <figcaption><strong>{title}</strong> <Summed data={first.data} unit={unit} /></figcaption>
-      <Chart label={`${title} in the ${words}. ${shown.map((c) => `${c.label}: ${inWords(c.data, unit)}`).join(' ')}`} lines={lines} data={data as never} thresholds={thresholds ?? []} range={range} height={160} />
+      <Chart label={`${title} in the ${words}. ${shown.map((c) => `${c.label}: ${inWords(c.data, unit)}`).join(' ')}`} lines={lines} data={data as never} thresholds={thresholds ?? []} range={range} height={160} onZoom={onZoom} />
     </figure>
   );
 }
@@ -139,7 +140,7 @@ function Summed({ data, unit }: { data: Banded; unit: (v: number) => string }) {
 // stack puts the leases on each other, and what is in use beside them on top.
 function stack(p: Past): { layers: Layer[]; looks: LayerLook[] } {
   if (p.leases.length === 0) {
-    return { layers: [{ key: 'in use', values: p.figures.memory.value }], looks: [{ label: 'used by anybody', colour: '--curve-quiet' }] };
+    return { layers: [{ key: 'in use', values: p.figures.memory.value }], looks: [{ label: 'used by anybody', beside: 'in use', colour: '--curve-quiet' }] };
   }
   const rest: Column = p.figures.memory.value.map((used, i) => {
     if (used === null) return null;
@@ -148,6 +149,6 @@ function stack(p: Past): { layers: Layer[]; looks: LayerLook[] } {
   });
   return {
     layers: [...p.leases, { key: 'others', values: rest }],
-    looks: [...p.leases.map((l, i) => ({ label: l.key, colour: `--lease-${(i % 6) + 1}` })), { label: 'others, the driver, and the first minute of leases', colour: '--curve-quiet' }],
+    looks: [...p.leases.map((l, i) => ({ label: l.key, colour: `--lease-${(i % 6) + 1}` })), { label: 'others, the driver, and the first minute of leases', beside: 'others', colour: '--curve-quiet' }],
   };
 }

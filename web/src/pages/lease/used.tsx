@@ -2,14 +2,13 @@ import { useMemo } from 'preact/hooks';
 import { api, Refusal } from '../../api/client';
 import type { LeasePart } from '../../api/types';
 import { selector } from '../../history/query';
-import { ranges, type Range } from '../../history/ranges';
+import { ranges, type Range, stepFor } from '../../history/ranges';
 import { column, grid, summary } from '../../history/series';
 import { usePolled } from '../../live/poll';
 import { now, settings } from '../../live/state';
 import { Chart, type Line, memorySteps } from '../../ui/chart';
 import { memory } from '../../ui/format';
 import { Panel } from '../../ui/panel';
-import { stepFor } from './step';
 
 // Used draws what a lease used against what it asked for, over its life, at most the
 // longest range that berth keeps.
@@ -23,7 +22,7 @@ export function Used({ name, parts, since, until }: { name: string; parts: Lease
     const end = until === undefined ? now.peek() / 1000 : Date.parse(until) / 1000;
     const begun = since === undefined ? end - 3600 : Date.parse(since) / 1000;
     const seconds = Math.min(longest.seconds, Math.max(120, end - begun));
-    const step = stepFor(seconds);
+    const step = stepFor(seconds, 800);
     const stop = Math.ceil(end / step) * step;
     const start = Math.floor((end - seconds) / step) * step;
     const ask = (metric: string, how: 'avg' | 'max') => {
