@@ -68,6 +68,9 @@ func (r *Run) start(name string, g *Grant) (*process, error) {
 	if g.Start != nil {
 		begin = g.Start
 	}
+	if begin == nil {
+		return nil, errors.New("nothing starts workers: this is a mistake in berth")
+	}
 	started, err := begin(fmt.Sprintf("[%s, %s] ", name, g.GPU), env)
 	if err != nil {
 		return nil, err

@@ -156,7 +156,7 @@ func SSH(program []string, host, berth string) Way {
 	// A password cannot be typed: standard input is the pipe, and there may be many hosts.
 	// Forwarded ports would be refused to all but one of the connections.
 	return Way{Host: host, explain: func(status int, said []string) Failure { return ofSSH(host, berth, status, said) },
-		Command: append(program[:len(program):len(program)], "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10",
+		Command: append(program[:len(program):len(program)], "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5",
 			"-o", "ClearAllForwardings=yes", "-o", "ControlMaster=no", "-o", "RemoteCommand=none", "--", host, "exec "+quoted(berth)+" work")}
 }
 
@@ -186,7 +186,7 @@ var sshSays = []struct {
 	{"timed out", Failure{"it does not answer: check that it is up with ssh HOST true", false}},
 	{"No route to host", Failure{"there is no way to it in the network: check that it is up with ssh HOST true", false}},
 	{"Network is unreachable", Failure{"there is no way to it in the network: check the network of this machine", false}},
-	{`unknown command "work"`, Failure{"its berth is too old: it has no berth work; install a newer berth there", true}},
+	{`has no command "work"`, Failure{"its berth is too old: it has no berth work; install a newer berth there", true}},
 	{"command not found", Failure{"there is no BERTH in its PATH: install berth there, or say where it is with --berth-path", true}},
 	{"not found", Failure{"there is no BERTH in its PATH: install berth there, or say where it is with --berth-path", true}},
 	{"No such file or directory", Failure{"there is no BERTH: install berth there, or say where it is with --berth-path", true}},

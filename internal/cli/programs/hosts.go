@@ -17,6 +17,7 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/chunk"
 	"github.com/berth-gpu/berth/internal/batch/remote"
 	"github.com/berth-gpu/berth/internal/batch/transport"
+	"github.com/berth-gpu/berth/internal/batch/wire"
 	"github.com/berth-gpu/berth/internal/process/child"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
@@ -177,7 +178,9 @@ func (f *fleet) keep(ctx context.Context, h *host) {
 				return
 			case <-session.Done():
 			}
-			err = conn.Why(session.Err())
+			if err = session.Err(); !errors.Is(err, wire.ErrSilent) { // ssh knows nothing about that
+				err = conn.Why(err)
+			}
 			f.lost(h, err, time.Since(began) > longestBackoff)
 		} else {
 			f.failed(h, err)
