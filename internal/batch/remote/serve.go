@@ -316,7 +316,7 @@ func (h *hands) start(m message, p *post, stream *wire.Stream) {
 		defer close(fed)
 		feed(process, stream)
 	}()
-	_, _ = io.Copy(stream, readerOnly{process}) // the end of either is the end of both
+	carry(stream, process)
 	_ = stream.End()
 	select {
 	case <-process.Gone():
@@ -343,8 +343,19 @@ func (h *hands) start(m message, p *post, stream *wire.Stream) {
 	h.say(exit)
 }
 
-// readerOnly hides other methods from io.Copy, which would use them.
-type readerOnly struct{ io.Reader }
+// carryBytes is how much is carried at a time.
+const carryBytes = 256 << 10
+
+// carry hands to the runner what a worker says, until either ends.
+func carry(stream *wire.Stream, p batch.Process) {
+	buf := make([]byte, carryBytes)
+	for {
+		n, err := p.Read(buf)
+		if n > 0 && stream.Send(buf[:n], 0) != nil || err != nil {
+			return
+		}
+	}
+}
 
 func isShut(c chan struct{}) bool {
 	select {
@@ -361,7 +372,7 @@ const takePatience = 30 * 24 * time.Hour
 
 // feed hands to a worker what the runner sends.
 func feed(p batch.Process, stream *wire.Stream) {
-	buf := make([]byte, 256<<10)
+	buf := make([]byte, carryBytes)
 	for {
 		n, err := stream.Read(buf)
 		if err != nil {
