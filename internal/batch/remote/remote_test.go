@@ -111,6 +111,12 @@ func (b *syncBuilder) Write(p []byte) (int, error) {
 	return b.Builder.Write(p)
 }
 
+func (b *syncBuilder) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Builder.String()
+}
+
 // connect starts a machine with some places and connects to it.
 func connect(t *testing.T, places int, files *Files) (*Session, *machine, error) {
 	t.Helper()

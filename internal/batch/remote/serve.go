@@ -166,7 +166,7 @@ func (h *hands) hear(text []byte) error {
 		}
 	case m.Type == sayProgress:
 		if m.Batch != nil {
-			go h.workshop.Report(*m.Batch)
+			h.begin(func() { h.workshop.Report(*m.Batch) })
 		}
 	case p == nil: // it was released
 	case m.Type == sayStart && p.ended == nil:
