@@ -20,6 +20,7 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/transport"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/programs"
+	"github.com/berth-gpu/berth/internal/process/child"
 )
 
 // hostFlags are the flags of a batch on other machines.
@@ -33,8 +34,8 @@ type hostFlags struct {
 
 func (h *hostFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringSliceVar(&h.hosts, "hosts", nil, "use the GPUs of these `HOSTS` over ssh, as in\ngpu1,gpu2:2,me@gpu3; :N is the most workers there,\nand a dot is this machine")
-	flags.StringSliceVar(&h.files, "files", nil, "take these `FILES` and folders to the hosts, from\nbelow the current folder")
+	flags.StringSliceVar(&h.hosts, "hosts", nil, "use the GPUs of these `HOSTS` over ssh, as in\ngpu1,gpu2:2,me@gpu3; :2 is the most workers there,\na dot is this machine")
+	flags.StringSliceVar(&h.files, "files", nil, "take these `FILES` and folders to the hosts; they are\nbelow the current folder")
 	flags.BoolVar(&h.sameFiles, "same-files", false, "the hosts have the current folder, as on a shared\ndisk")
 	flags.StringVar(&h.berth, "berth-path", "berth", "`PATH` of berth on the hosts")
 	flags.Var(&h.silent, "host-timeout", "leave a host that is silent for this `TIME`\n(default 15s)")
@@ -142,7 +143,7 @@ func (h *hosted) open(ctx context.Context, t remote.Task, folder string, log io.
 		Command: t.Command, Environ: h.Environ, Log: log, Say: say, Request: t.Request, PerGPU: max(t.PerGPU, 1), GPUs: t.GPUs,
 		Socket: h.Socket, Hold: programs.HoldOver(h.daemon),
 	})
-	if missing := (*os.PathError)(nil); errors.As(err, &missing) || errors.Is(err, os.ErrNotExist) {
+	if missing := (*child.ProgramError)(nil); errors.As(err, &missing) {
 		return nil, &remote.Refusal{Text: fmt.Sprintf("the worker cannot be started there: %v", err), Lasting: true}
 	}
 	if err != nil {
