@@ -34,8 +34,8 @@ type hostFlags struct {
 
 func (h *hostFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringSliceVar(&h.hosts, "hosts", nil, "use the GPUs of these `HOSTS` over ssh, as in\ngpu1,gpu2:2,me@gpu3; :2 is the most workers there,\na dot is this machine")
-	flags.StringSliceVar(&h.files, "files", nil, "take these `FILES` and folders to the hosts; they are\nbelow the current folder")
+	flags.StringSliceVar(&h.hosts, "hosts", nil, "use the GPUs of these `HOSTS` over ssh, as in\ngpu1,gpu2:2; :2 is the most workers there, and a\ndot is this machine")
+	flags.StringSliceVar(&h.files, "files", nil, "take these `FILES` and folders to the hosts, from\nbelow the current folder")
 	flags.BoolVar(&h.sameFiles, "same-files", false, "the hosts have the current folder, as on a shared\ndisk")
 	flags.StringVar(&h.berth, "berth-path", "berth", "`PATH` of berth on the hosts")
 	flags.Var(&h.silent, "host-timeout", "leave a host that is silent for this `TIME`\n(default 15s)")
