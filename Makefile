@@ -201,6 +201,10 @@ chaos: build ## kill the daemon, holders of leases and minders of jobs over and 
 systemd: ## jobs and services of a real daemon under a real systemd, in a small machine of its own (root; two minutes)
 	test/systemd/run.sh
 
+.PHONY: test-hosts
+test-hosts: build ## batches over ssh on three machines in network namespaces, which are killed, cut off and slow (root; four minutes)
+	test/hosts/run.sh
+
 .PHONY: past-chaos
 past-chaos: ## kill a writer of the past with -9 a hundred times (a minute)
 	go test ./internal/history/past -run TestKill -past.kills=100 -timeout 30m -v

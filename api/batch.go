@@ -53,6 +53,7 @@ type BatchGPU struct {
 	GPU      string           `json:"gpu" maxLength:"128"`
 	Index    int              `json:"index" minimum:"0" maximum:"65535"`
 	Name     string           `json:"name" maxLength:"256"`
+	Host     string           `json:"host,omitempty" maxLength:"256" doc:"The machine that the device is in. Default: the machine of the runner."`
 	Workers  int              `json:"workers" minimum:"0" maximum:"1000000000" doc:"Workers that have a place on the device."`
 	Ready    int              `json:"ready" minimum:"0" maximum:"1000000000" doc:"How many of them take records."`
 	Speed    float64          `json:"multiplier" minimum:"0" maximum:"1000"`

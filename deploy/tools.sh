@@ -3,6 +3,7 @@
 # NVIDIA's bindings are C underneath. Does nothing where it is there already. With the word promtool it
 # puts that into bin/ instead: Debian's package prometheus has it, and would start a server if installed.
 # With the word chromium it installs Debian's Chromium, for the tests of the page.
+# With the word sshd it installs Debian's OpenSSH, without starting its server.
 # With the word prometheus it puts the server of that package there too, as bin/prometheus-debian.
 # With the word arrays it installs Debian's NumPy, and puts Debian's PyTorch into bin/arrays: berth looks
 # for the PyTorch of the system when it starts a program, so the tests do not install one there.
@@ -27,6 +28,20 @@ if [ "${1-}" = promtool ] || [ "${1-}" = prometheus ]; then
 	(cd "$folder" && apt-get download -qq prometheus && dpkg-deb -x prometheus_*.deb .)
 	cp "$folder/usr/bin/promtool" bin/promtool
 	[ "$1" = promtool ] || cp "$folder/usr/bin/prometheus" bin/prometheus-debian
+	exit 0
+fi
+if [ "${1-}" = sshd ]; then
+	[ -x /usr/sbin/sshd ] && command -v ssh >/dev/null && exit 0
+	echo "Installing OpenSSH ..." >&2
+	export DEBIAN_FRONTEND=noninteractive
+	running=; [ ! -d /run/systemd/system ] || running=yes
+	[ -z "$running" ] || $sudo systemctl mask --runtime ssh.service ssh.socket # the package would start a server
+	$sudo apt-get update -qq
+	$sudo apt-get install -y -qq --no-install-recommends openssh-server openssh-client >/dev/null
+	if [ -n "$running" ]; then
+		$sudo systemctl disable ssh.service ssh.socket || true
+		$sudo systemctl unmask --runtime ssh.service ssh.socket
+	fi
 	exit 0
 fi
 if [ "${1-}" = chromium ]; then

@@ -3,6 +3,7 @@ package batch
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"time"
 
@@ -31,6 +32,7 @@ func (w *worker) fill() error {
 		}
 		w.flight = append(w.flight, g)
 		w.buf = appendBatch(w.buf[:0], g.id, g.records)
+		g.bytes = len(w.buf)
 		err := w.proc.Send(w.buf, w.run.opt.Timeout)
 		if cap(w.buf) > 8<<20 {
 			w.buf = nil // release the memory of a huge record
@@ -45,20 +47,44 @@ func (w *worker) fill() error {
 	return nil
 }
 
+// mostDepth is the most batches that a worker has.
+const mostDepth = 32
+
 // depth returns how many batches the worker should have. A second one pays only if
-// batches or records are short, or if the worker reads ahead. Behind a long batch, or
-// near the end, another worker could do it sooner.
+// batches or records are short, or if the worker reads ahead or is far away. Behind a
+// long batch, or near the end, another worker could do it sooner.
 func (w *worker) depth() int {
 	const shortBatch, shortRecord = 0.05, 0.001 // seconds
 	r := w.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	long := !w.ahead && w.card.quick > max(shortBatch, shortRecord*float64(w.card.batch))
+	long := !w.ahead && w.grant.Latency == nil && w.card.quick > max(shortBatch, shortRecord*float64(w.card.batch))
 	if w.batches < 2 || long || w.card.speed < 1 || w.cap.Records() > 0 ||
 		len(r.stock.suspects) > 0 || r.stock.pool.Len() < 2*r.staff.workers*w.card.largest {
 		return 1
 	}
-	return 2
+	if w.grant.Latency == nil {
+		return 2
+	}
+	return w.remoteDepth()
+}
+
+// remoteDepth returns how many batches a worker on another machine should have: those
+// that it does while a message goes there and back, and two more, but no more bytes than
+// allowed. The caller holds the lock.
+func (w *worker) remoteDepth() int {
+	depth := 2
+	if w.card.quick > 0 {
+		depth += int(min(math.Ceil(w.grant.Latency().Seconds()/w.card.quick), mostDepth))
+	}
+	bytes := 0
+	for _, g := range w.flight {
+		bytes += g.bytes
+	}
+	if n := len(w.flight); n > 0 && bytes+bytes/n > w.run.opt.FlightBytes {
+		depth = n
+	}
+	return min(depth, mostDepth)
 }
 
 // receive waits for an answer to the oldest batch.

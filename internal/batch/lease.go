@@ -3,6 +3,8 @@ package batch
 import (
 	"context"
 	"errors"
+	"strconv"
+	"time"
 )
 
 // Leaser grants places for workers. The wiring provides one that asks the daemon.
@@ -23,8 +25,8 @@ var ErrRefused = errors.New("no place for a worker")
 
 // WorkerRequest asks a Leaser for a place.
 type WorkerRequest struct {
-	Avoid    []string       // UUIDs of GPUs on which workers kept failing
-	Failures map[string]int // by UUID, workers that failed in a row; among equal GPUs, the one with the fewest is best
+	Avoid    []string       // IDs of GPUs on which workers kept failing
+	Failures map[string]int // by ID, workers that failed in a row; among equal GPUs, the one with the fewest is best
 }
 
 // Grant is a place for one worker process. It ends with the process: the next
@@ -32,6 +34,14 @@ type WorkerRequest struct {
 type Grant struct {
 	GPU GPU
 	Env []string // KEY=VALUE sets a variable, KEY removes it; makes the GPU device 0 of the process and caps its memory
+
+	// Start starts the process of the worker, as Start of the Options does, which counts
+	// if this one is nil.
+	Start func(prefix string, env []string) (Process, error)
+
+	// Latency returns how long a message takes to the worker and back. The worker gets
+	// more batches ahead the longer it takes. Nil means that the worker is on this machine.
+	Latency func() time.Duration
 
 	// Started tells the Leaser which process uses the place, before that
 	// process gets any work. If it returns an error, the run ends the process.
@@ -64,6 +74,23 @@ type GPU struct {
 	UUID  string `json:"gpu"`
 	Index int    `json:"index"`
 	Name  string `json:"name"`
+	Host  string `json:"host,omitempty"` // machine that it is in; empty for this one
+}
+
+// ID identifies the GPU among those of all machines.
+func (g GPU) ID() string {
+	if g.Host == "" {
+		return g.UUID
+	}
+	return g.Host + "/" + g.UUID
+}
+
+// String names the GPU to people.
+func (g GPU) String() string {
+	if g.Host == "" {
+		return "GPU " + strconv.Itoa(g.Index)
+	}
+	return "GPU " + strconv.Itoa(g.Index) + " of " + g.Host
 }
 
 func (g *Grant) speed() float64 {

@@ -22,11 +22,14 @@ type Options struct {
 	Pipe   io.Writer     // gets the outcomes as they come, instead of a file; nil if there is a file
 	Expect int64         // records of an input that cannot tell, for the progress; 0 if unknown
 
-	// Start starts the process of a worker. Each line that the worker prints
+	// Start starts the process of a worker whose grant does not. Each line that the worker prints
 	// gets the prefix in the log. In env, KEY=VALUE sets a variable of the
 	// worker, and KEY removes it.
 	Start  func(prefix string, env []string) (Process, error)
 	Leases Leaser
+	// Expecting reports whether GPUs may come on which no worker was tried yet: a machine
+	// that is not connected may have them. Nil means never.
+	Expecting func() bool
 
 	Workers      int           // most workers at a time; 0 means one for each place
 	Batch        int           // most records in a batch; default 128
@@ -34,6 +37,7 @@ type Options struct {
 	BatchTime    time.Duration // approximate duration of a batch; default 1 s
 	BatchBytes   int           // most bytes of records in a batch, unless it is a single record; default 4 MiB
 	Window       int           // bytes of records that are read ahead and put in order of cost; default 16 MiB
+	FlightBytes  int           // most bytes of records that a worker of another machine has, unless it is one batch; default 8 MiB
 	AnswerBytes  int           // longest answer to a batch; default 64 MiB
 	Timeout      time.Duration // limit for a batch; default 300 s
 	ReadyTimeout time.Duration // limit for a worker to say that it is ready; default 300 s
@@ -54,6 +58,7 @@ func (o Options) withDefaults() Options {
 	o.BatchTime = cmp.Or(o.BatchTime, time.Second)
 	o.BatchBytes = cmp.Or(o.BatchBytes, 4<<20)
 	o.Window = cmp.Or(o.Window, 16<<20)
+	o.FlightBytes = cmp.Or(o.FlightBytes, 8<<20)
 	o.AnswerBytes = cmp.Or(o.AnswerBytes, 64<<20)
 	o.Timeout = cmp.Or(o.Timeout, 300*time.Second)
 	o.ReadyTimeout = cmp.Or(o.ReadyTimeout, 300*time.Second)
@@ -67,6 +72,9 @@ func (o Options) withDefaults() Options {
 	}
 	o.CommitEvery = cmp.Or(o.CommitEvery, 500*time.Millisecond)
 	o.CommitBytes = cmp.Or(o.CommitBytes, 4<<20)
+	if o.Expecting == nil {
+		o.Expecting = func() bool { return false }
+	}
 	if o.Notify == nil {
 		o.Notify = func(Event) {}
 	}
@@ -84,7 +92,6 @@ func (o Options) validate() error {
 	complain(o.Output == "", "no output: name a file")
 	complain(o.Pipe != nil && o.Spool, "spool: a run without an output file cannot be resumed")
 	complain(o.Expect < 0, "expect: %d must be 0 or more", o.Expect)
-	complain(o.Start == nil, "nothing starts workers: this is a mistake in berth")
 	complain(o.Leases == nil, "no leases: this is a mistake in berth")
 	complain(o.Workers < 0, "workers: %d must be 0 or more", o.Workers)
 	complain(o.Batch < 1, "batch: %d must be 1 or more", o.Batch)
@@ -102,7 +109,7 @@ func (o Options) validate() error {
 		name  string
 		value int
 	}{
-		{"batch bytes", o.BatchBytes}, {"window", o.Window}, {"answer bytes", o.AnswerBytes}, {"commit bytes", o.CommitBytes},
+		{"batch bytes", o.BatchBytes}, {"window", o.Window}, {"flight bytes", o.FlightBytes}, {"answer bytes", o.AnswerBytes}, {"commit bytes", o.CommitBytes},
 		{"tries", o.Tries}, {"restarts", o.Restarts},
 	} {
 		complain(n.value < 1, "%s: %d must be 1 or more", n.name, n.value)

@@ -64,11 +64,18 @@ func (r *Run) start(name string, g *Grant) (*process, error) {
 	env := append(slices.Clone(g.Env),
 		envIn+"="+strconv.Itoa(workerIn), envOut+"="+strconv.Itoa(workerOut),
 		envProtocol+"="+strconv.Itoa(ProtocolVersion), envName+"="+name)
-	started, err := r.opt.Start(fmt.Sprintf("[%s, GPU %d] ", name, g.GPU.Index), env)
+	begin := r.opt.Start
+	if g.Start != nil {
+		begin = g.Start
+	}
+	if begin == nil {
+		return nil, errors.New("nothing starts workers: this is a mistake in berth")
+	}
+	started, err := begin(fmt.Sprintf("[%s, %s] ", name, g.GPU), env)
 	if err != nil {
 		return nil, err
 	}
-	p := &process{Process: started, messages: make(chan answer, 4)}
+	p := &process{Process: started, messages: make(chan answer, mostDepth+2)}
 	go p.listen(r.opt.AnswerBytes)
 	return p, nil
 }

@@ -44,17 +44,17 @@ func (r *Run) Progress() api.Batch {
 		}
 	}
 	for _, c := range r.staff.cards {
-		p.GPUs = append(p.GPUs, c.progress(r.tally.rates.of(func(s rateSample) int64 { return s.gpus[c.gpu.UUID] })))
+		p.GPUs = append(p.GPUs, c.progress(r.tally.rates.of(func(s rateSample) int64 { return s.gpus[c.gpu.ID()] })))
 	}
 	slices.SortFunc(p.GPUs, func(a, b api.BatchGPU) int {
-		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.GPU, b.GPU))
+		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Index, b.Index), cmp.Compare(a.GPU, b.GPU))
 	})
 	return p
 }
 
 func (c *card) progress(rate gpu.Opt[float64]) api.BatchGPU {
 	p := api.BatchGPU{
-		GPU: c.gpu.UUID, Index: c.gpu.Index, Name: c.gpu.Name, Workers: c.workers, Ready: c.ready, Speed: c.speed, Batch: c.batch,
+		GPU: c.gpu.UUID, Index: c.gpu.Index, Name: c.gpu.Name, Host: c.gpu.Host, Workers: c.workers, Ready: c.ready, Speed: c.speed, Batch: c.batch,
 		Done: c.done, Failed: c.failed, Retries: c.retries, Restarts: c.restarts, GivenUp: c.givenUp,
 		Busy: c.busy.Seconds(), Rate: rate, Latency: c.latency,
 	}
@@ -105,8 +105,8 @@ func (r *Run) measure(ctx context.Context) {
 	for {
 		r.mu.Lock()
 		s := rateSample{at: time.Now(), done: r.tally.done, gpus: map[string]int64{}}
-		for uuid, c := range r.staff.cards {
-			s.gpus[uuid] = c.done
+		for id, c := range r.staff.cards {
+			s.gpus[id] = c.done
 		}
 		r.tally.rates.add(s)
 		r.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -138,10 +139,11 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
-// A worker that reads ahead has its next batch early, however long batches
-// take.
+// A worker that reads ahead has its next batch early, however long batches take. One on
+// another machine has as many as it does while a message goes there and back, but no more
+// bytes than allowed.
 func TestDepth(t *testing.T) {
-	r := &Run{stock: newStock(Options{Batch: 8})}
+	r := &Run{opt: Options{FlightBytes: 1000}, stock: newStock(Options{Batch: 8})}
 	r.staff.workers = 1
 	for i := range 100 {
 		r.stock.put(record.Record{Index: int64(i)})
@@ -149,11 +151,23 @@ func TestDepth(t *testing.T) {
 	for _, c := range []struct {
 		seconds float64
 		ahead   bool
+		latency time.Duration // -1: on this machine
+		flight  []int         // bytes of each batch
 		want    int
-	}{{0.01, false, 2}, {10, false, 1}, {10, true, 2}} {
-		w := &worker{run: r, card: &card{quick: c.seconds, batch: 8, largest: 8, speed: 1}, batches: 3, ahead: c.ahead}
+	}{
+		{0.01, false, -1, nil, 2}, {10, false, -1, nil, 1}, {10, true, -1, nil, 2},
+		{10, false, 0, nil, 2}, {10, false, time.Second, nil, 3}, {0.1, false, 450 * time.Millisecond, nil, 7}, {0.001, false, time.Second, nil, mostDepth},
+		{0.001, false, time.Second, []int{400}, mostDepth}, {0.001, false, time.Second, []int{400, 400}, 2}, {0.001, false, time.Second, []int{5000}, 1},
+	} {
+		w := &worker{run: r, grant: &Grant{}, card: &card{quick: c.seconds, batch: 8, largest: 8, speed: 1}, batches: 3, ahead: c.ahead}
+		if c.latency >= 0 {
+			w.grant.Latency = func() time.Duration { return c.latency }
+		}
+		for _, bytes := range c.flight {
+			w.flight = append(w.flight, &group{bytes: bytes})
+		}
 		if got := w.depth(); got != c.want {
-			t.Errorf("batches of %v s, ahead %t: %d batches, want %d", c.seconds, c.ahead, got, c.want)
+			t.Errorf("%+v: %d batches", c, got)
 		}
 	}
 	m, err := parseMessage([]byte(`{"type":"ready","protocol":1,"ahead":true}`))

@@ -523,7 +523,6 @@ func TestOpenRefuses(t *testing.T) {
 		change func(*Options)
 		want   string
 	}{
-		{"nothing that starts workers", func(o *Options) { o.Start = nil }, "nothing starts workers"},
 		{"no output", func(o *Options) { o.Output = "" }, "no output"},
 		{"no input", func(o *Options) { o.Input = record.Spec{} }, "no input"},
 		{"numbers below zero", func(o *Options) { o.Batch, o.Workers, o.Tries, o.Timeout = -1, -1, -1, -1 }, "batch: -1"},

@@ -74,10 +74,10 @@ func (r *Run) takeBack(g *group, cause chunk.Cause, c *card, text string) {
 	c.retries += int64(len(g.records))
 	switch {
 	case verdict == chunk.Split:
-		r.stock.suspect(g.parts(cause, c.gpu.UUID)...)
+		r.stock.suspect(g.parts(cause, c.gpu.ID())...)
 	case verdict == chunk.Alone:
 		g.suspect = true
-		g.triedOn(c.gpu.UUID)
+		g.triedOn(c.gpu.ID())
 		r.stock.suspect(g)
 	case g.suspect:
 		r.stock.suspect(g)

@@ -11,8 +11,8 @@ import (
 // staff holds the workers of a run and the GPUs they are on. The run's lock
 // guards it.
 type staff struct {
-	cards       map[string]*card // by UUID
-	avoid       []string         // UUIDs of GPUs that the run gave up
+	cards       map[string]*card // by ID of the GPU
+	avoid       []string         // IDs of GPUs that the run gave up
 	workers     int              // workers that have a place
 	idle        int              // workers that wait for records
 	numbers     map[int]bool     // numbers of the workers
@@ -28,11 +28,11 @@ func (s *staff) add(g *Grant) (number int, c *card) {
 	for number = 1; s.numbers[number]; number++ {
 	}
 	s.numbers[number] = true
-	c = s.cards[g.GPU.UUID]
+	c = s.cards[g.GPU.ID()]
 	if c == nil {
 		bounds := api.LatencyBounds()
 		c = &card{gpu: g.GPU, speed: g.speed(), pace: 1, latency: api.Latency{Bounds: bounds, Counts: make([]uint64, len(bounds)+1)}}
-		s.cards[g.GPU.UUID] = c
+		s.cards[g.GPU.ID()] = c
 	}
 	c.workers++
 	c.most = max(c.most, c.workers)
@@ -55,15 +55,15 @@ func (s *staff) failed(c *card, err error, most int) (giveUp bool) {
 		return false
 	}
 	c.givenUp = true
-	s.avoid = append(s.avoid, c.gpu.UUID)
+	s.avoid = append(s.avoid, c.gpu.ID())
 	return true
 }
 
 // failures returns how many workers failed in a row, by GPU.
 func (s *staff) failures() map[string]int {
 	counts := make(map[string]int, len(s.cards))
-	for uuid, c := range s.cards {
-		counts[uuid] = c.failures
+	for id, c := range s.cards {
+		counts[id] = c.failures
 	}
 	return counts
 }
@@ -107,11 +107,11 @@ func (s *staff) neverReady() bool {
 // has failed, as long as there is another GPU to try: the GPU may be the broken part. A
 // GPU whose multiplier is 0 takes no records, and nobody waits for it.
 func (s *staff) mayTry(g *group, on *card) bool {
-	if !slices.Contains(g.tried, on.gpu.UUID) {
+	if !slices.Contains(g.tried, on.gpu.ID()) {
 		return true
 	}
 	for _, c := range s.cards {
-		if c.workers > 0 && !c.givenUp && c.speed > 0 && !slices.Contains(g.tried, c.gpu.UUID) {
+		if c.workers > 0 && !c.givenUp && c.speed > 0 && !slices.Contains(g.tried, c.gpu.ID()) {
 			return false
 		}
 	}

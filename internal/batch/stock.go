@@ -98,9 +98,10 @@ type group struct {
 	id       int64
 	records  []record.Record
 	weight   float64
+	bytes    int      // of the message that handed it over
 	suspect  bool     // part of a batch that failed, not to be mixed with others
 	failures int      // failures of a single record
-	tried    []string // UUIDs of the GPUs where it failed
+	tried    []string // IDs of the GPUs where it failed
 	probe    bool     // the record has an outcome already, and only tests the worker
 }
 

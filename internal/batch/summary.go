@@ -67,7 +67,7 @@ func (r *Run) summary(err error) Summary {
 		s.GPUs = append(s.GPUs, g)
 	}
 	slices.SortFunc(s.GPUs, func(a, b GPUSummary) int {
-		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID))
+		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID))
 	})
 	return s
 }

@@ -26,7 +26,7 @@ func (r *Run) supervise(ctx context.Context) {
 			}
 			return
 		}
-		if err == nil && slices.Contains(req.Avoid, grant.GPU.UUID) {
+		if err == nil && slices.Contains(req.Avoid, grant.GPU.ID()) {
 			r.release(&grant)
 			err = fmt.Errorf("%w: only GPUs on which workers kept failing are left", ErrRefused)
 		}
@@ -163,7 +163,7 @@ func (r *Run) workerFailed(name string, c *card, err error) time.Duration {
 		wait = -1
 	}
 	r.mu.Unlock()
-	if neverReady {
+	if neverReady && !r.opt.Expecting() {
 		r.fail(fmt.Errorf("no worker can be started: %w", err))
 		return -1
 	}

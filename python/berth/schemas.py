@@ -56,6 +56,7 @@ class BatchGPU(Answer):
     gpu: str = ""
     index: int = 0
     name: str = ""
+    host: str = ""  # The machine that the device is in. Default: the machine of the runner.
     workers: int = 0  # Workers that have a place on the device.
     ready: int = 0  # How many of them take records.
     multiplier: float = 0.0

@@ -19,10 +19,6 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batch"
-	"github.com/berth-gpu/berth/internal/batch/worker"
-	"github.com/berth-gpu/berth/internal/process/cexec"
-	"github.com/berth-gpu/berth/internal/process/child"
-	"github.com/berth-gpu/berth/internal/process/launch"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -75,53 +71,46 @@ type BatchOptions struct {
 	Hold func(ctx context.Context, r api.LeaseRequest) (Held, error)
 }
 
-// Batch is a run of a batch whose workers hold leases of the daemon.
+// Batch is a run of a batch.
 type Batch struct {
-	Run     *batch.Run
-	places  *places
-	pipe    io.Writer // gets the outcomes; nil if they go to a file
-	workers *worker.Starter
-	report  reporter
+	Run    *batch.Run
+	pipe   io.Writer               // gets the outcomes; nil if they go to a file
+	beside []func(context.Context) // what happens beside the run, until their context ends
+	bill   func(ctx context.Context, b api.Batch) gpu.Opt[gpu.Joules]
+	close  func()
+	report reporter
 }
 
-// OpenBatch opens a run. The caller must end it with Work.
+// OpenBatch opens a run whose workers hold leases of the daemon. The caller must end it
+// with Work.
 func OpenBatch(ctx context.Context, d Daemon, o BatchOptions) (*Batch, error) {
-	program, err := child.Program(o.Command[0], child.PathOf(o.Environ))
+	c, err := newCrew(ctx, d, o)
 	if err != nil {
 		return nil, err
 	}
-	b := &Batch{pipe: o.Pipe}
-	if b.places, err = newPlaces(ctx, d, o, cexec.Torch(program)); err != nil {
-		return nil, err
-	}
-	if b.workers, err = worker.NewStarter(worker.Command{Args: o.Command, Log: o.Log}); err != nil {
-		return nil, err
-	}
-	o.Options.Leases = b.places
-	b.places.begin = b.workers.Begin
-	o.Options.Start = func(prefix string, env []string) (batch.Process, error) {
-		if launch.InCgroup(env) {
-			return b.workers.StartHeld(prefix, env)
-		}
-		return b.workers.Start(prefix, env)
+	o.Options.Leases = c
+	o.Options.Start = func(prefix string, env []string) (batch.Process, error) { return c.Start(nil, prefix, env) }
+	b := &Batch{
+		pipe: o.Pipe, beside: []func(context.Context){c.look, c.listen}, close: c.workers.Close,
+		bill: func(ctx context.Context, _ api.Batch) gpu.Opt[gpu.Joules] { return c.energy(ctx) },
 	}
 	if b.Run, err = batch.Open(ctx, o.Options); err != nil {
-		b.workers.Close()
+		b.close()
 		return nil, err
 	}
-	b.report = reporter{daemon: d, standing: b.Run.Progress, id: "batch-" + strings.ToLower(rand.Text()[:10]), command: strings.Join(o.Command, " ")}
+	b.report = newReporter(d, b.Run, o.Command)
 	return b, nil
 }
 
 // Work runs the batch. Meanwhile it watches the devices and leases, and reports the
 // progress of the batch to the daemon.
 func (b *Batch) Work(ctx context.Context) (batch.Summary, error) {
-	defer b.workers.Close()
+	defer b.close()
 	beside, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var watching sync.WaitGroup
-	watching.Go(func() { b.places.look(beside) })
-	watching.Go(func() { b.places.listen(beside) })
-	watching.Go(func() { b.report.follow(beside) })
+	for _, do := range append(b.beside, b.report.follow) {
+		watching.Go(func() { do(beside) })
+	}
 	running, cancel := context.WithCancelCause(ctx)
 	unwatch := watchReader(b.pipe, cancel)
 	summary, err := b.Run.Run(running)
@@ -132,7 +121,7 @@ func (b *Batch) Work(ctx context.Context) (batch.Summary, error) {
 	cancel(nil)
 	stop()
 	watching.Wait()
-	summary.Bill(b.places.energy(context.WithoutCancel(ctx)))
+	summary.Bill(b.bill(context.WithoutCancel(ctx), b.report.standingWith(err)))
 	b.report.energy = summary.Energy
 	b.report.send(context.WithoutCancel(ctx), err)
 	return summary, err
@@ -197,11 +186,20 @@ const (
 // reporter reports the progress of a batch to the daemon. A daemon that is away misses
 // reports.
 type reporter struct {
-	daemon   Daemon
+	daemon   reportee
 	standing func() api.Batch
 	id       string
 	command  string
 	energy   gpu.Opt[gpu.Joules] // used by the workers, once known
+}
+
+func newReporter(d reportee, r *batch.Run, command []string) reporter {
+	return reporter{daemon: d, standing: r.Progress, id: "batch-" + strings.ToLower(rand.Text()[:10]), command: strings.Join(command, " ")}
+}
+
+// reportee takes the reports of a batch.
+type reportee interface {
+	ReportBatch(ctx context.Context, b api.Batch) (api.Batch, error)
 }
 
 // follow reports every second until ctx ends.
@@ -222,12 +220,17 @@ func (r *reporter) follow(ctx context.Context) {
 func (r *reporter) send(ctx context.Context, failure error) {
 	ctx, cancel := context.WithTimeout(ctx, reportPatience)
 	defer cancel()
+	_, _ = r.daemon.ReportBatch(ctx, r.standingWith(failure))
+}
+
+// standingWith returns the report of the batch, with its failure if there is one.
+func (r *reporter) standingWith(failure error) api.Batch {
 	b := r.standing()
 	b.ID, b.Command, b.Energy = r.id, clip(r.command), r.energy
 	if failure != nil && !errors.Is(failure, batch.ErrStopped) {
 		b.Error = clip(failure.Error())
 	}
-	_, _ = r.daemon.ReportBatch(ctx, b)
+	return b
 }
 
 // clip cuts a text to the length that the daemon accepts.
@@ -242,7 +245,7 @@ func Ended(s batch.Summary) api.Batch {
 	}
 	for _, g := range s.GPUs {
 		b.GPUs = append(b.GPUs, api.BatchGPU{
-			GPU: g.UUID, Index: g.Index, Name: g.Name, Done: g.Records, Failed: g.Failed, Restarts: g.Restarts,
+			GPU: g.UUID, Index: g.Index, Name: g.Name, Host: g.Host, Done: g.Records, Failed: g.Failed, Restarts: g.Restarts,
 			Rate: gpu.Some(g.Rate), Busy: g.Busy,
 		})
 	}

@@ -33,7 +33,7 @@ func Batch(b api.Batch, width, height int, paint term.Painter) []string {
 		case g.Speed < 1:
 			note = term.Painted(fmt.Sprintf("×%.1f", g.Speed), term.Yellow)
 		}
-		t.Add(term.Text(strconv.Itoa(g.Index)), term.Text(shareBar(g.Done, total, size)), term.Text(words.Thousands(g.Done)),
+		t.Add(gpuOf(g), term.Text(shareBar(g.Done, total, size)), term.Text(words.Thousands(g.Done)),
 			term.Text(rate(g.Rate)), term.Text(fmt.Sprintf("%d/%d", g.Ready, g.Workers)), term.Text(strconv.Itoa(g.Batch)), note)
 	}
 	ready := 0
@@ -51,6 +51,14 @@ func Batch(b api.Batch, width, height int, paint term.Painter) []string {
 		foot = paint.Paint(term.Red, foot)
 	}
 	return append(lines, foot)
+}
+
+// gpuOf names a GPU in a table: by its index, after the machine if it is another one.
+func gpuOf(g api.BatchGPU) term.Cell {
+	if g.Host == "" {
+		return term.Text(strconv.Itoa(g.Index))
+	}
+	return term.Text(term.Clean(g.Host) + " " + strconv.Itoa(g.Index))
 }
 
 func shareBar(done, total int64, size int) string {
@@ -112,7 +120,7 @@ func BatchSummary(b api.Batch, took time.Duration, to term.Screen) []string {
 		if g.Failed > 0 {
 			failed.Colour = term.Red
 		}
-		t.Add(term.Text(strconv.Itoa(g.Index)), term.Text(term.Clean(g.Name)), term.Text(words.Thousands(g.Done)), failed,
+		t.Add(gpuOf(g), term.Text(term.Clean(g.Name)), term.Text(words.Thousands(g.Done)), failed,
 			term.Text(words.Thousands(g.Restarts)), term.Text(rate(g.Rate)), term.Text(words.Age(seconds(g.Busy))))
 	}
 	var lines []string

@@ -51,6 +51,7 @@ type runOptions struct {
 	ready         console.Seconds
 	tries         int
 	command       []string
+	hostFlags
 }
 
 func newRun(con *console.Console) *cobra.Command {
@@ -65,11 +66,17 @@ that die.
 
 The output appears when it is complete. If a run is stopped or killed, give the
 same command again to go on with it. With --output -, berth writes each outcome
-as it comes, and keeps none.`,
+as it comes, and keeps none.
+
+With --hosts, workers run on other machines: berth starts "berth work" on each
+over your ssh, which must not have to ask for a password. The daemon there
+leases. A host that goes is tried again, and its records go to others.`,
 		Example: `  berth run --input in.jsonl --output out.jsonl -- python worker.py
   berth run --input 'scans/*.tif' --output out.csv --memory 8GiB -- ./segment
   cat ids.txt | berth run --input - --input-format lines \
-    --output out.jsonl.zst --workers-per-gpu 2 -- python worker.py`,
+    --output out.jsonl.zst --workers-per-gpu 2 -- python worker.py
+  berth run --hosts gpu1,gpu2:2,. --files worker.py,model \
+    --input in.jsonl --output out.jsonl -- python worker.py`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if dash := cmd.ArgsLenAtDash(); dash > 0 || dash < 0 && len(args) > 0 {
 				return console.Usage("%q is not a flag: give the worker after --, as in -- python worker.py", args[0])
@@ -98,6 +105,7 @@ as it comes, and keeps none.`,
 	flags.Var(&o.timeout, "timeout", "a batch may take this `TIME` (default 300s)")
 	flags.Var(&o.ready, "ready-timeout", "a worker may load for this `TIME` (default 300s)")
 	flags.IntVar(&o.tries, "tries", 3, "mark a record that broke `N` workers")
+	o.hostFlags.add(cmd)
 	flags.BoolVar(&o.resume, "resume", true, "go on with an unfinished run")
 	flags.BoolVar(&o.force, "force", false, "replace the output, and forget an unfinished run")
 	flags.BoolVar(&o.spool, "spool", false, "keep standard input on disk, so that the run\ncan go on")
@@ -118,17 +126,24 @@ func (o *runOptions) run(ctx context.Context) error {
 	shown := newRunScreen(o.Console)
 	above := *o.Console
 	above.Err = shown // messages about the daemon must not disturb the bars
-	c, err := above.Daemon(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
 	options.Notify = shown.notify
-	work, err := programs.OpenBatch(ctx, c, programs.BatchOptions{
+	with := programs.BatchOptions{
 		Options: options, Command: o.command, Environ: o.Environ, Log: shown, Say: shown.say,
 		Request: api.LeaseRequest{Name: o.name, Service: o.service, Memory: gpu.MiB(o.memory), Where: o.where, Isolation: o.isolation},
-		PerGPU:  o.perGPU, GPUs: most, Socket: o.Socket, Hold: programs.HoldOver(c),
-	})
+		PerGPU:  o.perGPU, GPUs: most, Socket: o.Socket,
+	}
+	var work *programs.Batch
+	if len(o.hosts) > 0 {
+		work, err = o.hostFlags.open(ctx, &above, with)
+	} else {
+		c, unreachable := above.Daemon(ctx)
+		if unreachable != nil {
+			return unreachable
+		}
+		defer c.Close()
+		with.Hold = programs.HoldOver(c)
+		work, err = programs.OpenBatch(ctx, c, with)
+	}
 	if err != nil {
 		return o.refused(ctx, err)
 	}
@@ -204,11 +219,11 @@ func (o *runOptions) check() error {
 		return console.Usage("--spool needs an output file: a run that writes to standard output cannot be resumed")
 	case o.spool && !slices.Equal(o.inputs, []string{"-"}):
 		return console.Usage("--spool needs --input -: berth can read files again anyway")
-	case o.Remote():
+	case o.Remote() && len(o.hosts) == 0:
 		return console.Usage("run needs the daemon of this machine, over its socket: workers are processes here")
 	}
-	if o.piped() {
-		return nil
+	if err := o.hostFlags.check(); err != nil || o.piped() {
+		return err
 	}
 	if _, err := os.Stat(outcome.Dir(o.output)); !o.resume && !o.force && !errors.Is(err, fs.ErrNotExist) {
 		return console.Usage("%s holds an unfinished run: go on with it (--resume), or forget it (--force)", outcome.Dir(o.output))

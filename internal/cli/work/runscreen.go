@@ -79,7 +79,7 @@ func (s *runScreen) notify(e batch.Event) {
 	}
 	text := term.Clean(strings.ReplaceAll(e.Text, "\n", " "))
 	if e.Worker != "" {
-		text = fmt.Sprintf("%s on GPU %d: %s", e.Worker, e.GPU.Index, text)
+		text = fmt.Sprintf("%s on %s: %s", e.Worker, e.GPU, text)
 	}
 	s.say("%s", text)
 }

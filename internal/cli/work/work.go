@@ -10,5 +10,5 @@ import (
 
 // Commands returns the commands for pipelines and batches.
 func Commands(con *console.Console) []*cobra.Command {
-	return []*cobra.Command{newPlan(con), newRun(con), newBecome()}
+	return []*cobra.Command{newPlan(con), newRun(con), newWork(con), newBecome()}
 }

@@ -1,7 +1,8 @@
 // Command batch measures the batch engine: how close the makespan of skewed
 // records comes to the lower bound, with and without a known cost, compared with
 // other ways to share them out; how many trivial records pass through one
-// worker; and how much memory the runner takes for a long stream.
+// worker; how much memory the runner takes for a long stream; and how many records pass
+// through a worker behind ssh (it needs an sshd).
 //
 //	go run ./test/bench/batch            two to three minutes
 //	go run ./test/bench/batch -stream 10 a stream of 10 GB
@@ -20,7 +21,7 @@ import (
 
 func main() {
 	if mode := os.Getenv(envMode); mode != "" {
-		if err := child(mode); err != nil {
+		if err := again(mode); err != nil {
 			fmt.Fprintln(os.Stderr, "batch:", err)
 			os.Exit(1)
 		}
@@ -29,7 +30,7 @@ func main() {
 	bound := flag.Duration("bound", 3*time.Second, "lower bound of the makespan to measure against")
 	stream := flag.Float64("stream", 2, "length of the stream in GB")
 	seed := flag.Uint64("seed", 1, "seed of the random lengths of the records")
-	part := flag.String("part", "all", "what to measure: makespan, throughput, memory or all")
+	part := flag.String("part", "all", "what to measure: makespan, throughput, memory, ssh or all")
 	flag.Parse()
 	fmt.Printf("%s %s/%s, %d CPUs, %s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), time.Now().UTC().Format(time.DateOnly))
 	for _, m := range []struct {
@@ -39,6 +40,7 @@ func main() {
 		{"makespan", func() error { return makespan(*bound, *seed) }},
 		{"throughput", throughput},
 		{"memory", func() error { return memory(*stream) }},
+		{"ssh", overSSH},
 	} {
 		if *part == "all" || *part == m.name {
 			if err := m.measure(); err != nil {
@@ -53,14 +55,16 @@ func main() {
 // runner.
 const envMode = "BERTH_BENCH_MODE"
 
-func child(mode string) error {
+func again(mode string) error {
 	switch mode {
 	case "sleeper":
 		return sleeper()
 	case "runner":
 		return streamRunner()
+	case "host":
+		return host()
 	}
-	return fmt.Errorf("unknown %s %q: use sleeper or runner", envMode, mode)
+	return fmt.Errorf("unknown %s %q: use sleeper, runner or host", envMode, mode)
 }
 
 // places is a Leaser of n places on one GPU, which need not exist.

@@ -30,6 +30,8 @@ type task struct {
 	Batch   int
 	Ordered bool
 	Workers int
+	Words   bool     // records are text that compresses about as well as real one
+	SSH     []string // reaches this machine; empty for workers of the runner itself
 }
 
 // report is what the runner measures.
@@ -114,10 +116,19 @@ func streamRunner() error {
 	if err := os.WriteFile(program, []byte(echoProgram), 0o600); err != nil {
 		return err
 	}
-	s, err := work(worker.Command{Args: []string{"python3", program}, Env: []string{envMode + "="}, Log: os.Stderr}, batch.Options{
+	options := batch.Options{
 		Input: record.Spec{Stream: newStream(t)}, Output: filepath.Join(dir, "out.jsonl"), Shape: outcome.Shape{Ordered: t.Ordered},
 		Leases: make(places, t.Workers), Batch: t.Batch,
-	})
+	}
+	if len(t.SSH) > 0 {
+		session, end, err := connect(t, dir, program)
+		if err != nil {
+			return err
+		}
+		defer end()
+		options.Leases = session
+	}
+	s, err := work(worker.Command{Args: []string{"python3", program}, Env: []string{envMode + "="}, Log: os.Stderr}, options)
 	if err != nil {
 		return err
 	}
@@ -137,9 +148,30 @@ type stream struct {
 	next int64
 	line []byte
 	rest []byte
+	text []byte // that records of words are pieces of
 }
 
-func newStream(t task) *stream { return &stream{task: t} }
+func newStream(t task) *stream {
+	s := &stream{task: t}
+	if t.Words {
+		for x := uint32(1); len(s.text) < 1<<20; {
+			x = x*1664525 + 1013904223
+			s.text = append(s.text, vocabulary[x>>16%uint32(len(vocabulary))]...)
+			s.text = append(s.text, ' ')
+		}
+	}
+	return s
+}
+
+// vocabulary is what records of words are made of.
+var vocabulary = strings.Fields(`a able above across act add after again age air all also always and animal answer any appear area as ask at
+	back base be bed been before began behind best better between big bird black blue boat body book both box boy bring brought build busy but by
+	call came can car care carry cause centre change check city class clear close cold colour come common complete contain correct could country course
+	cover cross cry cut dark day decide deep did differ direct do dog done door down draw drive dry during each early earth ease east eat end enough even
+	ever every example eye face fact fall family far farm fast father feel feet few field figure fill final find fine fire first fish five fly follow food
+	foot for force form found four free friend from front full game gave get girl give go gold good got govern great green grew ground group grow had half
+	hand happen hard has have he head hear heat help her here high him his hold home horse hot hour house how hundred idea if in inch interest island is it
+	just keep kind king knew know land language large last late laugh lay lead learn leave left less let letter life light like line list listen little live`)
 
 func (s *stream) Read(p []byte) (int, error) {
 	n := 0
@@ -149,6 +181,10 @@ func (s *stream) Read(p []byte) (int, error) {
 				break
 			}
 			s.line = fmt.Appendf(s.line[:0], `{"id":%d,"text":"`, s.next)
+			if s.Words {
+				at := int(s.next*7919) % (len(s.text) - s.Bytes)
+				s.line = append(s.line, s.text[at:at+s.Bytes-3-len(s.line)]...)
+			}
 			for len(s.line) < s.Bytes-3 {
 				s.line = append(s.line, 'x')
 			}

@@ -241,6 +241,8 @@ export interface BatchGPU {
   gpu: string;
   index: number;
   name: string;
+  /** The machine that the device is in. Default: the machine of the runner. */
+  host?: string;
   /** Workers that have a place on the device. */
   workers: number;
   /** How many of them take records. */

@@ -1,0 +1,440 @@
+package remote
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/batch"
+	"github.com/berth-gpu/berth/internal/batch/outcome"
+	"github.com/berth-gpu/berth/internal/batch/record"
+	"github.com/berth-gpu/berth/internal/batch/worker"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// shop is a Workshop of some places, whose workers are a shell script.
+type shop struct {
+	*worker.Starter
+	free   chan int
+	recall chan struct{}
+
+	mu       sync.Mutex
+	reported []api.Batch
+	released int
+	err      error
+}
+
+func (s *shop) Acquire(ctx context.Context, req batch.WorkerRequest) (batch.Grant, error) {
+	if s.err != nil {
+		return batch.Grant{}, s.err
+	}
+	select {
+	case n := <-s.free:
+		if slices.Contains(req.Avoid, fmt.Sprint("GPU-", n)) {
+			s.free <- n
+			return batch.Grant{}, fmt.Errorf("%w: it is to be avoided", batch.ErrRefused)
+		}
+		return batch.Grant{
+			GPU: batch.GPU{UUID: fmt.Sprint("GPU-", n), Index: n, Name: "test"}, Env: []string{"PLACE=" + fmt.Sprint(n)}, Recall: s.recall,
+			Why: func(bool) string { return "the test says so" },
+			Release: func() {
+				s.mu.Lock()
+				s.released++
+				s.mu.Unlock()
+				s.free <- n
+			},
+		}, nil
+	case <-ctx.Done():
+		return batch.Grant{}, ctx.Err()
+	}
+}
+
+func (s *shop) Start(_ *batch.Grant, prefix string, env []string) (batch.Process, error) {
+	return s.Starter.Start(prefix, env)
+}
+
+func (s *shop) Report(b api.Batch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reported = append(s.reported, b)
+}
+
+func (s *shop) Close() gpu.Opt[gpu.Joules] {
+	s.Starter.Close()
+	return gpu.Some(gpu.Joules(7))
+}
+
+// echo is a worker that answers with its records, and ends if one is "die".
+const echo = `echo "place $PLACE"; echo '{"type":"ready","protocol":1}' >&4
+while read -r line <&3; do
+  case $line in
+  *bye*) exit 0;;
+  *'"die"'*) echo dying; exit 3;;
+  esac
+  id=${line#*\"id\":}; id=${id%%,*}; records=${line#*\"records\":}; records=${records%\}}
+  printf '{"type":"result","id":%s,"outcomes":%s}\n' "$id" "$records" >&4
+done`
+
+// machine is a host of a test.
+type machine struct {
+	shop   *shop
+	served chan error
+	conn   net.Conn // its end
+	log    *syncBuilder
+	notes  *syncBuilder
+}
+
+type syncBuilder struct {
+	mu sync.Mutex
+	strings.Builder
+}
+
+func (b *syncBuilder) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Builder.Write(p)
+}
+
+func (b *syncBuilder) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Builder.String()
+}
+
+// connect starts a machine with some places and connects to it.
+func connect(t *testing.T, places int, files *Files) (*Session, *machine, error) {
+	t.Helper()
+	m := &machine{shop: &shop{free: make(chan int, places), recall: make(chan struct{})}, served: make(chan error, 1), log: &syncBuilder{}, notes: &syncBuilder{}}
+	for n := range places {
+		m.shop.free <- n
+	}
+	ours, theirs := net.Pipe()
+	m.conn = theirs
+	cache := t.TempDir()
+	go func() {
+		m.served <- Serve(context.Background(), theirs, theirs, Site{Berth: "there", Cache: cache,
+			Open: func(_ context.Context, task Task, folder string, log io.Writer, say func(string, ...any)) (Workshop, error) {
+				if task.Folder == "/none" {
+					return nil, &Refusal{Text: "there is no such folder", Lasting: true}
+				}
+				say("works in %s", filepath.Base(folder))
+				var err error
+				m.shop.Starter, err = worker.NewStarter(worker.Command{Args: task.Command, Dir: folder, Log: log})
+				return m.shop, err
+			}})
+		_ = theirs.Close()
+	}()
+	order := Order{Host: "gpu1", Berth: "here", Files: files, Log: m.log,
+		Task: Task{Command: []string{"/bin/sh", "-c", echo}, Folder: "/", PerGPU: 1, Silence: 600},
+		Say:  func(format string, args ...any) { fmt.Fprintf(m.notes, format+"\n", args...) },
+	}
+	if files != nil {
+		order.Task.Files, order.Task.Folder = files.Hash, ""
+		order.Task.Command = []string{"/bin/sh", "worker.sh"}
+	}
+	s, err := Connect(t.Context(), Pipe{From: ours, To: ours, Cut: func() { _ = ours.Close() }}, order)
+	t.Cleanup(func() {
+		if s != nil {
+			s.Close(time.Minute)
+		}
+		_ = ours.Close()
+		if err := <-m.served; err != nil {
+			t.Logf("the machine: %v", err)
+		}
+	})
+	return s, m, err
+}
+
+// run runs a batch on a session.
+func run(t *testing.T, s *Session, input string, o batch.Options) (batch.Summary, string) {
+	t.Helper()
+	o.Input, o.Output = record.Spec{Stream: strings.NewReader(input)}, filepath.Join(t.TempDir(), "out.jsonl")
+	o.Shape = outcome.Shape{Ordered: true}
+	if o.Leases == nil {
+		o.Leases = s
+	}
+	r, err := batch.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, err := r.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := os.ReadFile(o.Output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum, string(out)
+}
+
+func lines(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "{\"n\":%d}\n", i)
+	}
+	return b.String()
+}
+
+// A batch on another machine has the outcomes of one on this machine: a record that
+// breaks workers is found, and the others have theirs.
+func TestBatchOnAnotherMachine(t *testing.T) {
+	s, m, err := connect(t, 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const bad = "\"die\"\n"
+	sum, out := run(t, s, lines(3000)+bad+lines(10), batch.Options{Batch: 16, Backoff: time.Millisecond})
+	if sum.Records != 3011 || sum.Failed != 1 || sum.Marked != 1 || !strings.HasPrefix(out, lines(3000)+`{"_error"`) && !strings.Contains(out, `"_input":"die"`) {
+		t.Errorf("%+v", sum)
+	}
+	if got := strings.Count(out, "\n"); got != 3011 {
+		t.Errorf("%d outcomes", got)
+	}
+	if !strings.Contains(out, "exit status 3, because the test says so") || !strings.Contains(out, "it last printed: ") {
+		t.Errorf("the end of the worker is not told: %.300q", out[strings.Index(out, "_error"):])
+	}
+	for _, g := range sum.GPUs {
+		if g.Host != "gpu1" || g.Name != "test" {
+			t.Errorf("%+v", g)
+		}
+	}
+	if log := m.log.String(); !strings.Contains(log, "[worker 1, GPU ") || !strings.Contains(log, " of gpu1] place ") {
+		t.Errorf("the log is %.200q", log)
+	}
+	if s.link.Latency() <= 0 {
+		t.Error("its distance is not known")
+	}
+	s.Report(api.Batch{ID: "batch-x"})
+	if used := s.Close(time.Minute); used != gpu.Some(gpu.Joules(7)) {
+		t.Errorf("it used %v", used)
+	}
+	m.shop.mu.Lock()
+	defer m.shop.mu.Unlock()
+	if len(m.shop.free) != 2 || len(m.shop.reported) != 1 {
+		t.Errorf("%d places are free, %d reports", len(m.shop.free), len(m.shop.reported))
+	}
+}
+
+// When a machine goes, its records go to others without blame, and the machine ends what
+// it had started.
+func TestMachineThatGoes(t *testing.T) {
+	s, m, err := connect(t, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good, _, err := connect(t, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := &several{sessions: []*Session{s, good}}
+	cut := sync.OnceFunc(func() { _ = m.conn.Close() })
+	var committed int
+	var mu sync.Mutex
+	var told []string
+	sum, out := run(t, nil, lines(5000), batch.Options{Batch: 16, Backoff: time.Millisecond, CommitEvery: time.Millisecond, Leases: both, Notify: func(e batch.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, string(e.Code))
+		if e.Code == batch.EventCommitted {
+			if committed++; committed == 3 {
+				cut()
+			}
+		}
+	}})
+	if sum.Records != 5000 || sum.Failed != 0 || sum.Marked != 0 || out != lines(5000) {
+		t.Errorf("%+v", sum)
+	}
+	if slices.Contains(told, string(batch.EventFailed)) {
+		t.Errorf("a worker was blamed: %v", told)
+	}
+	<-s.Done()
+	if err := <-m.served; err == nil {
+		t.Log("the machine noticed nothing") // it had ended
+	}
+	m.served <- nil
+	m.shop.mu.Lock()
+	defer m.shop.mu.Unlock()
+	if len(m.shop.free) != 1 {
+		t.Error("its place was not given back")
+	}
+}
+
+// several is a Leaser of several sessions, one after the other.
+type several struct {
+	sessions []*Session
+	next     int
+}
+
+func (l *several) Acquire(ctx context.Context, req batch.WorkerRequest) (batch.Grant, error) {
+	s := l.sessions[l.next%len(l.sessions)]
+	l.next++
+	select {
+	case <-s.Done():
+		return l.sessions[1].Acquire(ctx, req)
+	default:
+		return s.Acquire(ctx, req)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	s, m, err := connect(t, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Acquire(t.Context(), batch.WorkerRequest{Avoid: []string{"gpu1/GPU-0"}}); !errors.Is(err, batch.ErrRefused) {
+		t.Errorf("a GPU that is avoided: %v", err)
+	}
+	g, err := s.Acquire(t.Context(), batch.WorkerRequest{Avoid: []string{"gpu2/GPU-0"}, Failures: map[string]int{"gpu1/GPU-0": 1}})
+	if err != nil || g.GPU.ID() != "gpu1/GPU-0" || g.GPU.String() != "GPU 0 of gpu1" || g.Speed() != 1 {
+		t.Fatalf("%+v, %v", g.GPU, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Acquire(ctx, batch.WorkerRequest{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a request that is given up: %v", err)
+	}
+	close(m.shop.recall)
+	<-g.Recall
+	g.Release()
+	g, err = s.Acquire(t.Context(), batch.WorkerRequest{})
+	if err != nil {
+		t.Errorf("the place was not given back: %v", err)
+	}
+	g.Release()
+}
+
+func TestVersions(t *testing.T) {
+	for _, c := range []struct {
+		ours, theirs greeting
+		want         int
+		text         string
+	}{
+		{greeting{"a", 1, 1}, greeting{"b", 1, 1}, 1, ""},
+		{greeting{"a", 3, 2}, greeting{"b", 2, 1}, 2, ""}, // one older is spoken
+		{greeting{"a", 2, 1}, greeting{"b", 3, 2}, 2, ""},
+		{greeting{"a", 3, 2}, greeting{"b", 1, 1}, 0, "its berth (b) is too old for this one (a)"},
+		{greeting{"a", 1, 1}, greeting{"b", 3, 2}, 0, "its berth (b) is too new for this one (a)"},
+	} {
+		got, err := agree(c.ours, c.theirs)
+		if got != c.want || (err == nil) != (c.text == "") || err != nil && !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%+v: %d, %v", c, got, err)
+		}
+	}
+	if newest-oldest > 1 || newest < oldest {
+		t.Errorf("versions %d to %d: a berth speaks its own version and the one before", oldest, newest)
+	}
+}
+
+func TestGreeting(t *testing.T) {
+	var b strings.Builder
+	if err := (greeting{"x", 2, 1}).write(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ said, err string }{
+		{b.String(), ""},
+		{"Welcome!\nno end of line" + b.String(), ""},
+		{strings.Repeat("x", 3*noiseBytes) + b.String(), "its shell may print a lot"},
+		{"", "did not answer"},
+		{"berth work: nonsense\n", "did not answer as it should"},
+	} {
+		g, err := readGreeting(bufio.NewReaderSize(strings.NewReader(c.said), 1024))
+		if c.err == "" && (err != nil || g != greeting{"x", 2, 1}) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("%.40q: %+v, %v", c.said, g, err)
+		}
+	}
+}
+
+// Files come along once, by their hash.
+func TestFiles(t *testing.T) {
+	root := t.TempDir()
+	write := func(name, text string, mode os.FileMode) {
+		t.Helper()
+		path := filepath.Join(root, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("worker.sh", "test -x lib/tool && test \"$(cat lib/link)\" = data || exit 9\n"+echo, 0o600)
+	write("lib/tool", "#!/bin/sh", 0o700)
+	write("lib/data", "data", 0o600)
+	if err := os.Symlink("data", filepath.Join(root, "lib/link")); err != nil {
+		t.Fatal(err)
+	}
+	files, err := PackFiles(root, []string{"worker.sh", "lib", filepath.Join(root, "lib/data")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := PackFiles(root, []string{"lib/", "./worker.sh"})
+	if err != nil || again.Hash != files.Hash || files.Bytes == 0 {
+		t.Errorf("the same files: %+v and %+v, %v", files, again, err)
+	}
+	s, m, err := connect(t, 1, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum, out := run(t, s, lines(10), batch.Options{}); sum.Failed != 0 || out != lines(10) {
+		t.Errorf("%+v", sum)
+	}
+	if note := m.notes.String(); !strings.Contains(note, "gpu1: works in "+files.Hash) {
+		t.Errorf("it notes %q", note)
+	}
+
+	cache := t.TempDir()
+	fetched := 0
+	fetch := func() io.Reader {
+		fetched++
+		r, w := io.Pipe()
+		go func() { _ = w.CloseWithError(files.Write(w)) }()
+		return r
+	}
+	for range 2 {
+		if folder, err := keepFiles(cache, files.Hash, fetch); err != nil || folder != filepath.Join(cache, files.Hash) {
+			t.Fatalf("%s, %v", folder, err)
+		}
+	}
+	if fetched != 1 {
+		t.Errorf("they were fetched %d times", fetched)
+	}
+	old := time.Now().Add(-2 * unusedFor)
+	if err := os.Chtimes(filepath.Join(cache, files.Hash), old, old); err != nil {
+		t.Fatal(err)
+	}
+	other := hex.EncodeToString(make([]byte, 32))
+	if _, err := keepFiles(cache, other, fetch); err == nil || !strings.Contains(err.Error(), "changed while they were sent") {
+		t.Errorf("other files: %v", err)
+	}
+	if entries, _ := os.ReadDir(cache); len(entries) != 0 {
+		t.Errorf("unused files are kept: %v", entries)
+	}
+	if _, err := keepFiles(cache, "../../etc", fetch); err == nil {
+		t.Error("a hash that is a path is taken")
+	}
+	for _, bad := range []string{"../x", "/etc/passwd", "none"} {
+		if _, err := PackFiles(root, []string{bad}); err == nil {
+			t.Errorf("%s is taken", bad)
+		}
+	}
+	if err := os.Symlink("/etc/passwd", filepath.Join(root, "lib/out")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := PackFiles(root, []string{"lib"}); err == nil || !strings.Contains(err.Error(), "does not come along") {
+		t.Errorf("a link to elsewhere: %v", err)
+	}
+}

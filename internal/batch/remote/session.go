@@ -1,0 +1,338 @@
+package remote
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/batch"
+	"github.com/berth-gpu/berth/internal/batch/wire"
+)
+
+// Pipe is a pipe to `berth work` on a machine.
+type Pipe struct {
+	From io.Reader
+	To   io.Writer
+	Cut  func() // ends reads and writes
+}
+
+// Order is what a runner asks of a machine, and what it hears of it.
+type Order struct {
+	Host  string // how the user names the machine
+	Berth string // version of this berth
+	Task  Task
+	Files *Files                           // of the task; nil if they are there
+	Log   io.Writer                        // gets what workers print
+	Say   func(format string, args ...any) // tells the user something
+}
+
+// Session is a machine that works for a runner.
+type Session struct {
+	order Order
+	link  *wire.Link
+	ready chan struct{} // closed when places can be asked for
+	bill  chan gpu.Opt[gpu.Joules]
+
+	mu      sync.Mutex
+	last    uint32
+	asked   map[uint32]chan message // requests for places, and places whose worker starts
+	places  map[uint32]*place
+	refusal *Refusal
+}
+
+// Refusal is what a machine says if it cannot do what it is asked.
+type Refusal struct {
+	Text    string
+	Lasting bool // it will say the same again, until somebody changes something
+}
+
+func (r *Refusal) Error() string { return r.Text }
+
+// place is one that the machine granted.
+type place struct {
+	lost, recall chan struct{}
+	process      *process // nil until it is started
+	speed        float64
+}
+
+// Connect greets a machine and gives it its task. It waits until the machine can grant
+// places, or ctx ends.
+func Connect(ctx context.Context, pipe Pipe, order Order) (*Session, error) {
+	stop := context.AfterFunc(ctx, pipe.Cut)
+	defer stop()
+	from := bufio.NewReaderSize(pipe.From, 64<<10)
+	theirs, err := readGreeting(from)
+	if err != nil {
+		pipe.Cut()
+		return nil, err
+	}
+	version, err := agree(greeting{order.Berth, newest, oldest}, theirs)
+	if err != nil {
+		pipe.Cut()
+		return nil, &Refusal{Text: err.Error(), Lasting: true}
+	}
+	s := &Session{
+		order: order, ready: make(chan struct{}), bill: make(chan gpu.Opt[gpu.Joules], 1), last: streamFirst,
+		asked: map[uint32]chan message{}, places: map[uint32]*place{},
+	}
+	began := make(chan struct{})
+	s.link = wire.New(from, pipe.To, time.Duration(order.Task.Silence*float64(time.Second)), func(text []byte) error {
+		<-began
+		return s.hear(text)
+	}, pipe.Cut)
+	log := s.link.Open(streamLog)
+	go func() { _, _ = io.Copy(order.Log, log) }() // ends with the link
+	go s.watch()
+	close(began)
+	if err := s.link.Say(message{Type: sayTask, Version: version, Task: &order.Task}); err != nil {
+		return nil, s.why()
+	}
+	select {
+	case <-s.ready:
+		return s, nil
+	case <-s.link.Done():
+		return nil, s.why()
+	case <-ctx.Done():
+		s.link.End(ctx.Err())
+		return nil, ctx.Err()
+	}
+}
+
+// watch loses all places at the end of the link.
+func (s *Session) watch() {
+	<-s.link.Done()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.places {
+		shut(p.lost)
+	}
+}
+
+// shut closes a channel if it is open. The caller holds the lock that guards it.
+func shut(c chan struct{}) {
+	select {
+	case <-c:
+	default:
+		close(c)
+	}
+}
+
+// Done is closed when the machine is gone.
+func (s *Session) Done() <-chan struct{} { return s.link.Done() }
+
+// Err returns why the machine is gone.
+func (s *Session) Err() error { return s.why() }
+
+func (s *Session) why() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refusal != nil {
+		return s.refusal
+	}
+	return s.link.Err()
+}
+
+// hear acts on a message of the machine.
+func (s *Session) hear(text []byte) error {
+	var m message
+	if err := json.Unmarshal(text, &m); err != nil {
+		return fmt.Errorf("a message that is not JSON: %w", err)
+	}
+	switch m.Type {
+	case sayFiles:
+		go s.sendFiles()
+		return nil
+	case sayReady:
+		shut(s.ready) // only this goroutine closes it
+		return nil
+	case sayNote:
+		s.order.Say("%s: %s", s.order.Host, m.Text)
+		return nil
+	case sayBill:
+		select {
+		case s.bill <- m.Energy:
+		default:
+		}
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.places[m.ID]
+	switch {
+	case m.Type == sayRefused:
+		s.refusal = &Refusal{Text: m.Text, Lasting: m.Lasting}
+		go s.link.End(s.refusal)
+	case m.Type == sayGrant, m.Type == sayDenied, m.Type == sayStarted:
+		if answer := s.asked[m.ID]; answer != nil {
+			delete(s.asked, m.ID)
+			answer <- m
+		} else if m.Type == sayGrant { // nobody waits for it
+			return s.link.Say(message{Type: sayRelease, ID: m.ID})
+		}
+	case p == nil: // it was released meanwhile
+	case m.Type == sayState:
+		p.speed = m.Speed
+		if p.process != nil {
+			p.process.setRested(time.Duration(m.Rested * float64(time.Second)))
+		}
+	case m.Type == sayRecall:
+		shut(p.recall)
+	case m.Type == sayLost:
+		shut(p.lost)
+	case m.Type == sayExit:
+		if p.process != nil {
+			p.process.exited(m)
+		}
+	}
+	return nil
+}
+
+// ask sends a request and returns where its answer comes.
+func (s *Session) ask(m message) chan message {
+	answer := make(chan message, 1)
+	s.mu.Lock()
+	s.asked[m.ID] = answer
+	s.mu.Unlock()
+	_ = s.link.Say(m) // an error ends the link, which whoever waits notices
+	return answer
+}
+
+func (s *Session) sendFiles() {
+	to := s.link.Open(streamFiles)
+	defer to.Close()
+	if err := s.order.Files.Write(to); err != nil {
+		s.link.End(&Refusal{Text: err.Error(), Lasting: true})
+		return
+	}
+	_ = to.End() // an error ends the link
+}
+
+// Acquire waits for a place on the machine, as a batch.Leaser does.
+func (s *Session) Acquire(ctx context.Context, req batch.WorkerRequest) (batch.Grant, error) {
+	s.mu.Lock()
+	s.last++
+	id := s.last
+	s.mu.Unlock()
+	mine := s.order.Host + "/"
+	ask := message{Type: sayAcquire, ID: id, Failures: map[string]int{}}
+	for _, gpu := range req.Avoid {
+		if uuid, here := strings.CutPrefix(gpu, mine); here {
+			ask.Avoid = append(ask.Avoid, uuid)
+		}
+	}
+	for gpu, n := range req.Failures {
+		if uuid, here := strings.CutPrefix(gpu, mine); here && n > 0 {
+			ask.Failures[uuid] = n
+		}
+	}
+	answer := s.ask(ask)
+	select {
+	case m := <-answer:
+		return s.granted(m)
+	case <-s.link.Done():
+		return batch.Grant{}, s.why()
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	delete(s.asked, id)
+	s.mu.Unlock()
+	select {
+	case m := <-answer: // it came meanwhile
+		if m.Type == sayGrant {
+			_ = s.link.Say(message{Type: sayRelease, ID: id})
+		}
+	default:
+		_ = s.link.Say(message{Type: sayCancel, ID: id})
+	}
+	return batch.Grant{}, ctx.Err()
+}
+
+// granted returns the place in an answer.
+func (s *Session) granted(m message) (batch.Grant, error) {
+	switch {
+	case m.Type == sayDenied && m.Lasting:
+		return batch.Grant{}, fmt.Errorf("%w: %s", batch.ErrRefused, strings.TrimPrefix(m.Text, batch.ErrRefused.Error()+": "))
+	case m.Type == sayDenied:
+		return batch.Grant{}, errors.New(m.Text)
+	case m.GPU == nil:
+		return batch.Grant{}, errors.New("a grant without a GPU: this is not the protocol")
+	}
+	p := &place{lost: make(chan struct{}), recall: make(chan struct{}), speed: m.Speed}
+	s.mu.Lock()
+	s.places[m.ID] = p
+	s.mu.Unlock()
+	select {
+	case <-s.link.Done(): // watch may not have seen it
+		s.mu.Lock()
+		shut(p.lost)
+		s.mu.Unlock()
+	default:
+	}
+	device := *m.GPU
+	device.Host = s.order.Host
+	return batch.Grant{
+		GPU: device, Lost: p.lost, Recall: p.recall, Latency: s.link.Latency,
+		Start: func(prefix string, env []string) (batch.Process, error) { return s.start(m.ID, p, prefix, env) },
+		Speed: func() float64 {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return p.speed
+		},
+		Release: func() {
+			s.mu.Lock()
+			delete(s.places, m.ID)
+			s.mu.Unlock()
+			_ = s.link.Say(message{Type: sayRelease, ID: m.ID}) // the link may have ended
+		},
+	}, nil
+}
+
+// start starts the worker of a place.
+func (s *Session) start(id uint32, at *place, prefix string, env []string) (batch.Process, error) {
+	p := newProcess(s, id)
+	s.mu.Lock()
+	at.process = p
+	s.mu.Unlock()
+	answer := s.ask(message{Type: sayStart, ID: id, Text: prefix, Env: slices.Clone(env)})
+	select {
+	case m := <-answer:
+		if m.PID == 0 {
+			_ = p.stream.Close()
+			p.exited(message{})
+			return nil, errors.New(m.Text)
+		}
+		p.pid = m.PID
+		return p, nil
+	case <-s.link.Done():
+		p.Destroy()
+		return nil, fmt.Errorf("the connection to %s broke: %w", s.order.Host, s.why())
+	}
+}
+
+// Report tells the machine how far the batch is.
+func (s *Session) Report(b api.Batch) { _ = s.link.Say(message{Type: sayProgress, Batch: &b}) } // a machine that is gone misses it
+
+// Close ends the session when no worker is left, and returns the energy that the workers
+// used, if the machine knows it.
+func (s *Session) Close(patience time.Duration) gpu.Opt[gpu.Joules] {
+	defer s.link.End(io.EOF)
+	if s.link.Say(message{Type: sayBye}) != nil {
+		return gpu.Opt[gpu.Joules]{}
+	}
+	select {
+	case used := <-s.bill:
+		return used
+	case <-s.link.Done():
+	case <-time.After(patience):
+	}
+	return gpu.Opt[gpu.Joules]{}
+}
