@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -58,6 +59,15 @@ type FrontStopped struct {
 	By  string    `json:"by"`
 	Why string    `json:"why,omitempty"`
 	At  time.Time `json:"at"`
+}
+
+// Sentence says that a service was stopped, to whoever asks for it.
+func (s *FrontStopped) Sentence(service string) string {
+	why := ""
+	if s.Why != "" {
+		why = ": " + s.Why
+	}
+	return fmt.Sprintf("%s stopped the service %s on %s%s. It comes back after berth start %[2]s.", s.By, service, s.At.Format("2006-01-02 15:04"), why)
 }
 
 // FrontEpoch names one stay of a service.

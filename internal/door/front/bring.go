@@ -59,7 +59,7 @@ func (f *Front) enter(ctx context.Context, name, user string) (*stay, *route.Ref
 			return nil, noService(name)
 		}
 		if stopped := s.told.Stopped; stopped != nil {
-			return nil, stoppedBy(name, stopped)
+			return nil, refusal(http.StatusServiceUnavailable, "stopped", "%s", stopped.Sentence(name))
 		}
 		if st := s.admit(); st != nil {
 			return st, nil
@@ -155,12 +155,4 @@ func asRefusal(p *api.Problem) *route.Refusal {
 
 func noService(name string) *route.Refusal {
 	return refusal(http.StatusNotFound, "model_not_found", "There is no service %q here. /v1/models lists the models.", name)
-}
-
-func stoppedBy(name string, by *api.FrontStopped) *route.Refusal {
-	why := ""
-	if by.Why != "" {
-		why = ": " + by.Why
-	}
-	return refusal(http.StatusServiceUnavailable, "stopped", "%s stopped the service %s on %s%s. It comes back after berth start %s.", by.By, name, by.At.Format("2006-01-02 15:04"), why, name)
 }
