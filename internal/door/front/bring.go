@@ -42,6 +42,12 @@ func (f *Front) enter(ctx context.Context, name, user string) (*stay, *route.Ref
 	if most := s.told.MaxOpen; most > 0 && s.open+s.waiting >= most {
 		return nil, retry(refusal(http.StatusTooManyRequests, "too_many_requests", "The service %s has %d requests open or waiting, which is its max_open. Try again when some have ended.", name, s.open+s.waiting), 1)
 	}
+	if s.told.Stopped == nil { // nearly always it is there, and nobody needs a timer
+		if st := s.admit(); st != nil {
+			t.ring(t.wake)
+			return st, nil
+		}
+	}
 	s.waiting++
 	defer func() {
 		s.waiting--
