@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -20,7 +21,6 @@ type FrontOrder struct {
 
 	Service *FrontService `json:"service,omitempty" doc:"Replaces one service, or adds it."`
 	Removed string        `json:"removed,omitempty" doc:"The name of a service that there is no more."`
-	Close   *FrontEpoch   `json:"close,omitempty" doc:"Admit no more requests under this epoch, and report closed when its last request has ended. A service with the state closing says the same."`
 	Probe   *FrontProbe   `json:"probe,omitempty" doc:"Ask the server until it is ready, and report probed."`
 	Call    *FrontCall    `json:"call,omitempty" doc:"Make calls to the server, and report called."`
 }
@@ -44,7 +44,7 @@ type FrontService struct {
 	Refuse  []string `json:"refuse,omitempty" doc:"Paths of the server that callers may not use: those of sleep and wake."`
 	Timeout float64  `json:"start_timeout_seconds,omitempty" doc:"How long a request waits for the service. Absent: 600."`
 
-	State string `json:"state" enum:"away,waiting,starting,ready,closing,leaving,parked,asleep,returning,failed"`
+	State string `json:"state" enum:"away,waiting,starting,ready,closing,leaving,parked,asleep,returning,failed" doc:"closing: admit no more requests under this epoch, and report closed when its last request has ended."`
 	Epoch uint64 `json:"epoch,omitempty" maximum:"9007199254740991" doc:"The number of this stay of the service. It grows with each, also over restarts of the daemon. One that was closed never opens again."`
 	Port  int    `json:"port,omitempty" doc:"Where the server listens, on 127.0.0.1."`
 	UID   int    `json:"uid,omitempty" doc:"Whose socket must listen there."`
@@ -58,6 +58,15 @@ type FrontStopped struct {
 	By  string    `json:"by"`
 	Why string    `json:"why,omitempty"`
 	At  time.Time `json:"at"`
+}
+
+// Sentence says that a service was stopped, to whoever asks for it.
+func (s *FrontStopped) Sentence(service string) string {
+	why := ""
+	if s.Why != "" {
+		why = ": " + s.Why
+	}
+	return fmt.Sprintf("%s stopped the service %s on %s%s. It comes back after berth start %[2]s.", s.By, service, s.At.Format("2006-01-02 15:04"), why)
 }
 
 // FrontEpoch names one stay of a service.

@@ -26,35 +26,47 @@ func (d *Daemon) openJobs(o Options) error {
 	if o.ReadOnly || o.Program == "" {
 		return nil
 	}
-	folder, err := filepath.Abs(o.state(jobsName)) // a minder runs in another folder
+	p, err := openPrograms(o, jobsName)
 	if err != nil {
 		return err
 	}
-	socket, err := filepath.Abs(o.Settings.Config.Daemon.Socket)
-	if err != nil {
-		return err
-	}
-	if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("make the folder of jobs: %w", err)
-	}
-	runs, err := minder.Open(filepath.Join(folder, "runs"))
-	if err != nil {
-		return err
-	}
-	boot, err := process.Proc().Boot()
-	if err != nil {
-		return err
-	}
-	d.minders = minder.NewStarter(runs, minder.Options{Program: o.Program, Minder: o.Minder, Socket: socket, Systemd: os.Geteuid() == 0})
+	d.minders = p.minders
 	d.jobs, err = keeper.Open(keeper.Options{
-		Folder: filepath.Join(folder, "environments"), Boot: boot, Minders: d.minders, Numbers: d.serial.Next,
+		Folder: filepath.Join(p.folder, "environments"), Boot: p.boot, Minders: p.minders, Numbers: d.serial.Next,
 		Limits: d.jobLimits, Account: d.accountOf, Publish: d.publish, Log: o.Log,
 		Open: func(replay func(journal.Entry) error) (journal.Journal, error) {
-			log, _, err := filelog.Open(file.PrivateDir(filepath.Join(folder, "journal")), filelog.Options{}, replay)
+			log, _, err := filelog.Open(file.PrivateDir(filepath.Join(p.folder, "journal")), filelog.Options{}, replay)
 			return log, err
 		},
 	})
 	return err
+}
+
+// programs is what it takes to run programs: a folder of the state, and minders whose runs
+// are there. Paths are absolute, because a minder runs in another folder.
+type programs struct {
+	folder, socket, boot string
+	minders              *minder.Starter
+}
+
+// openPrograms opens the programs in a folder of the state.
+func openPrograms(o Options, name string) (p programs, err error) {
+	if p.folder, err = filepath.Abs(o.state(name)); err != nil {
+		return p, err
+	}
+	if p.socket, err = filepath.Abs(o.Settings.Config.Daemon.Socket); err != nil {
+		return p, err
+	}
+	if err := os.Mkdir(p.folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return p, fmt.Errorf("make the folder of %s: %w", name, err)
+	}
+	runs, err := minder.Open(filepath.Join(p.folder, "runs"))
+	if err != nil {
+		return p, err
+	}
+	p.minders = minder.NewStarter(runs, minder.Options{Program: o.Program, Minder: o.Minder, Socket: p.socket, Systemd: os.Geteuid() == 0})
+	p.boot, err = process.Proc().Boot()
+	return p, err
 }
 
 // jobLimits returns how many jobs a user may have. With jobs: off, no task begins.

@@ -8,12 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,7 +24,6 @@ import (
 	"github.com/berth-gpu/berth/internal/job/owner"
 	"github.com/berth-gpu/berth/internal/job/service"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/minder"
 )
 
@@ -39,30 +36,14 @@ func (d *Daemon) openServices(o Options) error {
 	if err := d.checkPrograms(o.Settings); err != nil {
 		return err
 	}
-	folder, err := filepath.Abs(o.state(servicesName)) // a minder runs in another folder
+	p, err := openPrograms(o, servicesName)
 	if err != nil {
 		return err
 	}
-	socket, err := filepath.Abs(o.Settings.Config.Daemon.Socket)
-	if err != nil {
-		return err
-	}
-	if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("make the folder of services: %w", err)
-	}
-	runs, err := minder.Open(filepath.Join(folder, "runs"))
-	if err != nil {
-		return err
-	}
-	boot, err := process.Proc().Boot()
-	if err != nil {
-		return err
-	}
-	minders := minder.NewStarter(runs, minder.Options{Program: o.Program, Minder: o.Minder, Socket: socket, Systemd: os.Geteuid() == 0})
-	logs := serviceLogs{minders}
-	d.front = newFrontDoor(d, folder, socket, o.Program, o.Version)
+	logs := serviceLogs{p.minders}
+	d.front = newFrontDoor(d, p.folder, p.socket, o.Program, o.Version)
 	services, damage := owner.Open(owner.Options{
-		Folder: folder, Boot: boot, Minders: minders, Numbers: d.serial.Next, Account: d.accountOfService, FreePort: freePort,
+		Folder: p.folder, Boot: p.boot, Minders: p.minders, Numbers: d.serial.Next, Account: d.accountOfService, FreePort: freePort,
 		LastLines: logs.last, Follow: logs.follow, Publish: d.publish, Log: o.Log, Front: d.frontSettings, Nudge: d.parking.Nudge,
 	})
 	d.tellDamage(damage)

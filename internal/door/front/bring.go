@@ -42,6 +42,12 @@ func (f *Front) enter(ctx context.Context, name, user string) (*stay, *route.Ref
 	if most := s.told.MaxOpen; most > 0 && s.open+s.waiting >= most {
 		return nil, retry(refusal(http.StatusTooManyRequests, "too_many_requests", "The service %s has %d requests open or waiting, which is its max_open. Try again when some have ended.", name, s.open+s.waiting), 1)
 	}
+	if s.told.Stopped == nil { // nearly always it is there, and nobody needs a timer
+		if st := s.admit(); st != nil {
+			t.ring(t.wake)
+			return st, nil
+		}
+	}
 	s.waiting++
 	defer func() {
 		s.waiting--
@@ -59,7 +65,7 @@ func (f *Front) enter(ctx context.Context, name, user string) (*stay, *route.Ref
 			return nil, noService(name)
 		}
 		if stopped := s.told.Stopped; stopped != nil {
-			return nil, stoppedBy(name, stopped)
+			return nil, refusal(http.StatusServiceUnavailable, "stopped", "%s", stopped.Sentence(name))
 		}
 		if st := s.admit(); st != nil {
 			return st, nil
@@ -155,12 +161,4 @@ func asRefusal(p *api.Problem) *route.Refusal {
 
 func noService(name string) *route.Refusal {
 	return refusal(http.StatusNotFound, "model_not_found", "There is no service %q here. /v1/models lists the models.", name)
-}
-
-func stoppedBy(name string, by *api.FrontStopped) *route.Refusal {
-	why := ""
-	if by.Why != "" {
-		why = ": " + by.Why
-	}
-	return refusal(http.StatusServiceUnavailable, "stopped", "%s stopped the service %s on %s%s. It comes back after berth start %s.", by.By, name, by.At.Format("2006-01-02 15:04"), why, name)
 }

@@ -15,6 +15,12 @@ import (
 	"github.com/berth-gpu/berth/api"
 )
 
+// closing is the order to close a service.
+func closing(s api.FrontService) api.FrontOrder {
+	s.State = "closing"
+	return api.FrontOrder{Service: &s}
+}
+
 // stream begins a request whose answer goes on.
 func (f *testFront) stream(t *testing.T, path string) (*http.Response, *bufio.Reader, context.CancelFunc) {
 	t.Helper()
@@ -124,7 +130,7 @@ func TestCloseWaitsForOpenRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, d, isOpen("chat", 1, 0))
-	d.order(api.FrontOrder{Close: &api.FrontEpoch{Service: "chat", Epoch: 4}})
+	d.order(closing(ready("chat", s, 4)))
 	for f.table.current("chat") != nil { // the order has not arrived yet
 		time.Sleep(time.Millisecond)
 	}
@@ -143,16 +149,14 @@ func TestCloseWaitsForOpenRequests(t *testing.T) {
 	leave()
 	until(t, d, isClosed("chat", 4))
 	// What was never open is closed at once, and so is what a table says is closing.
-	d.order(api.FrontOrder{Close: &api.FrontEpoch{Service: "unknown", Epoch: 9}})
+	d.order(closing(api.FrontService{Name: "unknown", Epoch: 9}))
 	until(t, d, isClosed("unknown", 9))
-	closing := ready("chat", s, 5)
-	closing.State = "closing"
-	d.order(api.FrontOrder{Service: &closing})
+	d.order(closing(ready("chat", s, 5)))
 	until(t, d, isClosed("chat", 5))
 	// A closed epoch never opens again.
 	again := ready("chat", s, 5)
 	d.order(api.FrontOrder{Service: &again})
-	d.order(api.FrontOrder{Close: &api.FrontEpoch{Service: "unknown", Epoch: 10}})
+	d.order(closing(api.FrontService{Name: "unknown", Epoch: 10}))
 	until(t, d, isClosed("unknown", 10))
 	if f.table.current("chat") != nil {
 		t.Error("a closed epoch is open again")
@@ -307,7 +311,7 @@ func TestAFrontWithoutADaemonEnds(t *testing.T) {
 	if d.stop(); f.table.idle() {
 		t.Error("a service is open, and it would end")
 	}
-	f.table.closeEpoch(api.FrontEpoch{Service: "chat", Epoch: 1})
+	f.obeyOne(t.Context(), closing(ready("chat", s, 1)))
 	if !f.table.idle() {
 		t.Error("nothing is open, and it would go on")
 	}
@@ -339,7 +343,7 @@ func TestSocketsNeitherBringNorKeep(t *testing.T) {
 	if got := f.echoed(t, "GET", "/services/chat/a/page.js", ""); got.URI != "/a/page.js" {
 		t.Error(got)
 	}
-	d.order(api.FrontOrder{Close: &api.FrontEpoch{Service: "chat", Epoch: 1}})
+	d.order(closing(asset))
 	until(t, d, isClosed("chat", 1)) // although the socket is open
 	if _, err := in.ReadString('\n'); err == nil {
 		t.Error("the socket outlived the stay of its service")
@@ -446,7 +450,8 @@ func TestTheServerDies(t *testing.T) {
 
 // A front that ends takes no more requests, and lets the last ones end.
 func TestTheFrontEndsAfterItsStreams(t *testing.T) {
-	d := newDaemon(t, ready("chat", startServer(t), 1))
+	s := startServer(t)
+	d := newDaemon(t, ready("chat", s, 1))
 	f := startFront(t, d)
 	_, pieces, leave := f.stream(t, "/services/chat/v1/stream?n=1&stay=1")
 	if _, err := pieces.ReadString('\n'); err != nil {
@@ -461,7 +466,7 @@ func TestTheFrontEndsAfterItsStreams(t *testing.T) {
 			_ = c.Close()
 		}
 	}
-	d.order(api.FrontOrder{Close: &api.FrontEpoch{Service: "chat", Epoch: 1}})
+	d.order(closing(ready("chat", s, 1)))
 	leave()
 	until(t, d, isClosed("chat", 1))
 	if err := <-f.done; err != nil {
@@ -495,9 +500,9 @@ func TestRequestsAreBrokenOff(t *testing.T) {
 			silent <- resp
 		}()
 		until(t, d, isOpen("chat", 2, 0))
-		closing := ready("chat", s, epoch)
-		closing.State, closing.Cut = "closing", why
-		d.order(api.FrontOrder{Service: &closing})
+		overdue := ready("chat", s, epoch)
+		overdue.Cut = why
+		d.order(closing(overdue))
 		rest, err := io.ReadAll(pieces)
 		if err == nil || !strings.HasSuffix(string(rest), "\n\n"+want) {
 			t.Errorf("%s ends with %q, %v", path, rest, err)
@@ -512,7 +517,7 @@ func TestRequestsAreBrokenOff(t *testing.T) {
 		until(t, d, isClosed("chat", epoch))
 		again := ready("chat", s, epoch+1)
 		d.order(api.FrontOrder{Service: &again})
-		d.order(api.FrontOrder{Close: &api.FrontEpoch{Service: "unknown", Epoch: epoch}})
+		d.order(closing(api.FrontService{Name: "unknown", Epoch: epoch}))
 		until(t, d, isClosed("unknown", epoch))    // it has heard both
 		f.echoed(t, "GET", "/services/chat/x", "") // the next stay is as any other
 	}

@@ -35,7 +35,7 @@ const (
 // first gets the settings of the first line.
 func (f *Front) obey(ctx context.Context, leave func(), first func(*api.FrontSettings)) {
 	wait := 50 * time.Millisecond
-	heard := time.Now()
+	heard, told := time.Now(), false
 	for ctx.Err() == nil {
 		var why error
 		connected := false
@@ -54,13 +54,16 @@ func (f *Front) obey(ctx context.Context, leave func(), first func(*api.FrontSet
 			return
 		}
 		if connected {
-			heard = time.Now()
+			heard, told = time.Now(), false
 		}
 		if time.Since(heard) >= f.alone && f.table.idle() {
 			f.log.Info("the front has had no daemon for a while, and no service is open: it ends")
 			leave()
 		}
-		f.log.Warn("the daemon gives no orders; open services stay open, and the front asks again", "reason", why, "connected", connected)
+		if !told {
+			f.log.Warn("the daemon gives no orders; open services stay open, and the front asks again", "reason", why, "connected", connected)
+		}
+		told = true
 		pause(ctx, wait)
 		wait = min(2*wait, longestPause)
 	}
@@ -79,9 +82,6 @@ func (f *Front) obeyOne(ctx context.Context, order api.FrontOrder) {
 	if order.Removed != "" {
 		f.table.remove(order.Removed)
 		f.probes.review(f.table)
-	}
-	if order.Close != nil {
-		f.table.closeEpoch(*order.Close)
 	}
 	if order.Probe != nil {
 		f.probes.start(ctx, *order.Probe, f)

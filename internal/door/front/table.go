@@ -159,17 +159,6 @@ func (st *stay) settle() {
 	}
 }
 
-// closeEpoch admits nothing more under an epoch, and sees to the report.
-func (t *table) closeEpoch(e api.FrontEpoch) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if s := t.services[e.Service]; s != nil {
-		t.close(s, e.Epoch)
-		return
-	}
-	t.tell(api.FrontReport{Closed: &e})
-}
-
 // close ends a stay. If the service has no such stay, nothing is open under its epoch.
 func (t *table) close(s *service, epoch uint64) {
 	if s.stay == nil || s.stay.epoch != epoch {

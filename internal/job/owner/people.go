@@ -39,11 +39,7 @@ func unavailable(code string, after time.Duration, format string, args ...any) *
 }
 
 func isStopped(name string, s *api.FrontStopped) *Refusal {
-	why := ""
-	if s.Why != "" {
-		why = ": " + s.Why
-	}
-	return unavailable("stopped", 0, "%s stopped the service %s on %s%s. It comes back after berth start %s.", s.By, name, s.At.Format("2006-01-02 15:04"), why, name)
+	return unavailable("stopped", 0, "%s", s.Sentence(name))
 }
 
 // failed says that a service has failed. Everybody reads it, so it has no lines of the log.

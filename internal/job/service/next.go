@@ -49,11 +49,6 @@ const (
 	Lost      Event = "lost"      // its lease has ended, and its program lives
 )
 
-// Events returns every event, in the order above.
-func Events() []Event {
-	return []Event{Want, Drop, Leave, Granted, Refused, Ordered, Opens, Fails, Overdue, Closed, Gone, Unable, Withdrawn, Ended, Lost}
-}
-
 // Guard says what must be so for a row of the table to count.
 type Guard string
 

@@ -1,5 +1,5 @@
 // Command front measures what the front adds to a request, beside a direct connection to
-// the server and beside nginx.
+// the server, beside nginx, and beside llama-swap if its program is at hand.
 //
 // The server is a program of its own with answers of 300 bytes and streams of 1,000 small
 // pieces. The daemon's side of the front's protocol is played here, with one service that
@@ -22,12 +22,13 @@ func main() {
 		exitWith(beServer())
 	}
 	program := flag.String("berth", "bin/berth-serve", "the program with the front")
+	swap := flag.String("llama-swap", "", "the program llama-swap; empty: measure without it")
 	rounds := flag.Int("rounds", 5, "how many rounds to measure")
 	each := flag.Duration("each", time.Second, "how long each contender runs with each number of clients in a round")
 	long := flag.Int("long", 100000, "how many requests the memory of the front is watched over")
 	open := flag.Int("open", 1000, "how many open streams it is watched with")
 	flag.Parse()
-	exitWith(run(*program, *rounds, *each, *long, *open))
+	exitWith(run(*program, *swap, *rounds, *each, *long, *open))
 }
 
 func exitWith(err error) {
@@ -53,8 +54,8 @@ type result struct {
 	streams  []float64 // streams a second
 }
 
-func run(program string, rounds int, each time.Duration, long, open int) error {
-	s, err := begin(program)
+func run(program, swap string, rounds int, each time.Duration, long, open int) error {
+	s, err := begin(program, swap)
 	if err != nil {
 		return err
 	}
@@ -89,11 +90,11 @@ func run(program string, rounds int, each time.Duration, long, open int) error {
 		}
 	}
 	fmt.Printf("medians of %d rounds in turns; clients with net/http, and lean ones that cost next to nothing\n\n", rounds)
-	fmt.Printf("%-8s %8s %12s %10s %10s %15s %12s\n", "way", "clients", "requests/s", "p50 µs", "p99 µs", "lean requests/s", "streams/s")
+	fmt.Printf("%-10s %8s %12s %10s %10s %15s %12s\n", "way", "clients", "requests/s", "p50 µs", "p99 µs", "lean requests/s", "streams/s")
 	for _, c := range s.contenders {
 		for _, n := range clients {
 			r := results[c.name][n]
-			fmt.Printf("%-8s %8d %12.0f %10.0f %10.0f %15.0f %12.0f\n", c.name, n, median(r.rate), 1e6*median(r.p50), 1e6*median(r.p99), median(r.lean), median(r.streams))
+			fmt.Printf("%-10s %8d %12.0f %10.0f %10.0f %15.0f %12.0f\n", c.name, n, median(r.rate), 1e6*median(r.p50), 1e6*median(r.p99), median(r.lean), median(r.streams))
 		}
 	}
 	fmt.Println()
@@ -104,6 +105,13 @@ func run(program string, rounds int, each time.Duration, long, open int) error {
 		for _, n := range clients {
 			fmt.Printf("of nginx with %2d clients: requests %.2f (at least 0.4), lean %.2f, streams %.2f (at least 0.7)\n",
 				n, median(front[n].rate)/median(nginx[n].rate), median(front[n].lean)/median(nginx[n].lean), median(front[n].streams)/median(nginx[n].streams))
+		}
+	}
+	if peer := results["llama-swap"]; peer != nil {
+		fmt.Printf("added by llama-swap at p50 with one client: %.0f µs\n", 1e6*(median(peer[1].p50)-median(direct[1].p50)))
+		for _, n := range clients {
+			fmt.Printf("of llama-swap with %2d clients: requests %.2f (at least 2), lean %.2f, streams %.2f\n",
+				n, median(front[n].rate)/median(peer[n].rate), median(front[n].lean)/median(peer[n].lean), median(front[n].streams)/median(peer[n].streams))
 		}
 	}
 	return s.memory(long, open)

@@ -63,7 +63,7 @@ type stage struct {
 	daemon     *http.Server
 }
 
-func begin(program string) (s *stage, err error) {
+func begin(program, swap string) (s *stage, err error) {
 	dir, err := os.MkdirTemp("", "bench-front-")
 	if err != nil {
 		return nil, err
@@ -88,6 +88,11 @@ func begin(program string) (s *stage, err error) {
 		}
 	} else {
 		fmt.Println("nginx is not installed (apt install nginx-light): measuring without it")
+	}
+	if swap != "" {
+		if err := s.startSwap(swap, port); err != nil {
+			return nil, err
+		}
 	}
 	return s, s.startFront(program, port)
 }
@@ -182,6 +187,31 @@ func (s *stage) startNginx(port int) error {
 		return err
 	}
 	s.contenders = append(s.contenders, contender{name: "nginx", address: address})
+	return reachable(address)
+}
+
+// swapSettings has one model whose server runs already, and is not asked whether it is
+// ready.
+const swapSettings = `logLevel: error
+models:
+  chat: {cmd: sleep infinity, proxy: "http://127.0.0.1:%d", checkEndpoint: none, concurrencyLimit: 100000}
+`
+
+func (s *stage) startSwap(program string, port int) error {
+	address, err := freePort()
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(s.dir, "llama-swap.yaml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, swapSettings, port), 0o644); err != nil {
+		return err
+	}
+	cmd := exec.Command(program, "-config", file, "-listen", address)
+	cmd.Dir = s.dir
+	if err := s.start(cmd); err != nil {
+		return err
+	}
+	s.contenders = append(s.contenders, contender{name: "llama-swap", address: address, prefix: "/upstream/chat"})
 	return reachable(address)
 }
 

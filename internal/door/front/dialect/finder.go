@@ -1,6 +1,9 @@
 package dialect
 
-import "encoding/json"
+import (
+	"bytes"
+	"encoding/json"
+)
 
 // LongestName is the longest name of a model, in bytes, as it is written in a request.
 const LongestName = 512
@@ -101,6 +104,9 @@ func (f *Finder) endString() {
 
 // string returns the string that was read, without its escapes.
 func (f *Finder) string() (string, bool) {
+	if !f.long && !bytes.ContainsFunc(f.text, func(c rune) bool { return c < ' ' || c > '~' || c == '\\' }) {
+		return string(f.text), true
+	}
 	var text string
 	if f.long || json.Unmarshal([]byte(`"`+string(f.text)+`"`), &text) != nil {
 		return "", false

@@ -45,7 +45,10 @@ func (t *Tail) Write(piece []byte) (int, error) {
 // Tokens returns how many tokens the request and the answer had, as the server counted
 // them, or zeros if it did not.
 func (t *Tail) Tokens() (in, out uint64) {
-	text := bytes.Join([][]byte{t.head, t.tail[t.at:], t.tail[:t.at]}, nil)
+	text := t.head
+	if len(t.tail) > 0 {
+		text = bytes.Join([][]byte{t.head, t.tail[t.at:], t.tail[:t.at]}, nil)
+	}
 	key := []byte(`"usage"`)
 	for {
 		_, after, is := bytes.Cut(text, key)
@@ -63,11 +66,34 @@ func (t *Tail) Tokens() (in, out uint64) {
 			In         uint64 `json:"input_tokens"`
 			Out        uint64 `json:"output_tokens"`
 		}
-		if json.NewDecoder(bytes.NewReader(after)).Decode(&usage) != nil {
+		if json.Unmarshal(object(after), &usage) != nil {
 			continue // cut off, or something else
 		}
 		// Servers count up while they stream.
 		in = max(in, min(max(usage.Prompt, usage.In), mostTokens))
 		out = max(out, min(max(usage.Completion, usage.Out), mostTokens))
 	}
+}
+
+// object returns the JSON object that a text begins with, or nil if it begins with none.
+func object(text []byte) []byte {
+	text = bytes.TrimLeft(text, " \t\r\n")
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{':
+			depth++
+		case c == '}':
+			depth--
+		}
+		if depth <= 0 && !quoted {
+			return text[:i+1]
+		}
+	}
+	return nil
 }
