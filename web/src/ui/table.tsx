@@ -237,7 +237,7 @@ export function List<T>({ label, fields: wanted, rows, id, href, open, sort, onS
               >
                 {fields.map((f, n) => {
                   const value = f.value(row);
-                  const shown = f.cell?.(row) ?? value ?? '–';
+                  const shown = (f.cell ? f.cell(row) : value) ?? '–';
                   return (
                     <td key={f.key} class={[f.numeric ? 'number' : '', n === 0 ? 'title' : shown === '–' || shown === '' ? 'phone-none' : `phone-${f.phone ?? 'none'}`].join(' ')} title={typeof value === 'string' && value.length > 14 ? value : undefined}>
                       {n === 0 && link !== undefined ? <a href={link} tabIndex={-1}>{shown}</a> : shown}
