@@ -28,6 +28,14 @@ func (c *Client) Quota(ctx context.Context, user string) (api.Quota, error) {
 	return get[api.Quota](ctx, c, "/api/quota", query)
 }
 
+// Users returns what each user holds, waits for and has used.
+func (c *Client) Users(ctx context.Context) (api.Users, error) {
+	return whole(ctx, c, "/api/users", func(page api.Users) string { return page.Next },
+		func(all *api.Users, page api.Users) {
+			all.Users, all.More = append(all.Users, page.Users...), page.More
+		})
+}
+
 // Tokens returns the tokens that the daemon accepts, without their secrets.
 func (c *Client) Tokens(ctx context.Context) (api.Tokens, error) {
 	return whole(ctx, c, tokensPath, func(page api.Tokens) string { return page.Next },

@@ -174,6 +174,8 @@ func TestRoutes(t *testing.T) {
 			"GET /api/energy ", `{"used":[{"user":"u","energy_joules":7}]}`, api.Energy{Used: []api.EnergyUse{{User: "u", Energy: 7}}}},
 		{"orphans", func(ctx context.Context, c *Client) (any, error) { return c.Orphans(ctx) },
 			"GET /api/orphans ", `{"orphans":[{"pid":5}]}`, api.Strays{Orphans: []api.Stray{{PID: 5}}}},
+		{"users", func(ctx context.Context, c *Client) (any, error) { return c.Users(ctx) },
+			"GET /api/users ", `{"users":[{"user":"ada"}]}`, api.Users{Users: []api.UserUse{{User: "ada"}}}},
 		{"batches", func(ctx context.Context, c *Client) (any, error) { return c.Batches(ctx) },
 			"GET /api/batches ", `{"batches":[{"id":"b"}]}`, api.Batches{Batches: []api.Batch{{ID: "b"}}}},
 		{"report", func(ctx context.Context, c *Client) (any, error) { return c.ReportBatch(ctx, api.Batch{ID: "b/1"}) },

@@ -49,11 +49,15 @@ func (s *server) report(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = reportpage.HTML(&text, &all)
 	}
-	if err != nil {
-		if p := (*api.Problem)(nil); errors.As(err, &p) {
-			problems.Write(w, p)
-			return
-		}
+	switch p := (*api.Problem)(nil); {
+	case err == nil:
+	case errors.As(err, &p):
+		problems.Write(w, p)
+		return
+	case r.Context().Err() != nil: // nobody reads the answer
+		problems.Write(w, noPlace(r.Context()))
+		return
+	default:
 		problems.Write(w, problems.New(http.StatusServiceUnavailable, "no_report", "The report could not be made: %v. Ask again, for a shorter time.", err))
 		return
 	}

@@ -9,6 +9,7 @@ export interface Act {
   preview?: (values: Record<string, string>) => Promise<string[]>; // what the daemon says of it before it is done
   not?: string; // why the caller cannot do it, and what to do; the dialog then says only this
   confirm: string; // of the button that does it
+  dismiss?: string; // of the button that does nothing; absent: Cancel
   ends?: boolean; // something ends by it that nobody can bring back
   run: (values: Record<string, string>) => Promise<Outcome>;
 }

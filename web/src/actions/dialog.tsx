@@ -99,7 +99,7 @@ export function ActDialog({ act, onClose }: { act: Act; onClose: () => void }) {
       onClose={onClose}
       actions={
         <>
-          <button type="button" onClick={onClose}>{doing ? 'Close' : 'Cancel'}</button>
+          <button type="button" onClick={onClose}>{doing ? 'Close' : (act.dismiss ?? 'Cancel')}</button>
           <button type="submit" form="act-form" class={act.ends ? 'danger' : 'main'} disabled={doing} data-confirm={act.key}>
             {doing ? 'Working …' : act.confirm}
           </button>

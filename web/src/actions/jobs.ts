@@ -46,7 +46,7 @@ function cancel(j: Job, a: Around): Act {
     ? 'It has not begun, so no program ends.'
     : `${j.tasks ? `${plural(n, 'task')} of it ${n === 1 ? 'runs' : 'run'}` : 'It runs'}${j.command ? `: ${j.command.join(' ').slice(0, 120)}` : ''}. Its programs are asked to end, and what still runs after optimization.deallocation_timeout is killed. What they have not saved is lost.`;
   return {
-    key: 'cancel-job', label: n > 0 ? 'Cancel and end its programs' : 'Cancel', title: `Cancel ${j.id}?`, confirm: n > 0 ? 'End its programs' : 'Cancel the job', ends: true,
+    key: 'cancel-job', label: n > 0 ? 'Cancel and end its programs' : 'Cancel', title: `Cancel ${j.id}?`, confirm: n > 0 ? 'End its programs' : 'Cancel the job', dismiss: n > 0 ? 'Let it run' : 'Let it wait', ends: true,
     says: [`This ends ${whose(j, a)} for good.`, programs, ...(j.tasks && waits > 0 ? [`${plural(waits, 'task')} that ${waits === 1 ? 'waits' : 'wait'} never begin${waits === 1 ? 's' : ''}.`] : []), ...audited(j, a)],
     fields: [reason],
     run: async (v) => {
@@ -122,14 +122,15 @@ function request(v: Record<string, string>): JobRequest {
   };
 }
 
-// learned says what earlier runs of a name used.
-async function learned(name: string, me: string | undefined): Promise<string> {
-  if (name === '') return 'Without a name, nothing is learned from earlier runs.';
+// learned says what earlier runs of a name used, and how much the next one gets, in MiB; 0:
+// nothing was learned.
+async function learned(name: string, me: string | undefined): Promise<{ text: string; next: number }> {
+  if (name === '') return { text: 'Without a name, nothing is learned from earlier runs.', next: 0 };
   const { measurements } = await call<Measurements>('/api/measurements', { query: { name, user: me } });
   const m = measurements.find((it) => it.step === undefined);
-  if (m === undefined || m.runs === 0) return `Nothing is known of ${name} yet.`;
+  if (m === undefined || m.runs === 0) return { text: `Nothing is known of ${name} yet.`, next: 0 };
   const used = m.peak_mb > 0 ? `It used ${memory(m.peak_mb)} at most` : 'It was not seen on a GPU';
-  return `${plural(m.runs, 'run')} of ${name} so far. ${used}, and took ${duration(m.seconds)} on average.${m.next_mb > 0 ? ` Without an amount, it gets ${memory(m.next_mb)}.` : ''}`;
+  return { text: `${plural(m.runs, 'run')} of ${name} so far. ${used}, and took ${duration(m.seconds)} on average.`, next: m.next_mb };
 }
 
 // submit asks for a new job.
@@ -148,13 +149,15 @@ export function submit(a: Around): Act {
       { name: 'hold', label: 'Hold it', kind: 'check', value: '', hint: 'It begins only when somebody lets it go.' },
     ],
     preview: async (v) => {
-      const [said, would] = await Promise.all([
-        v.memory ? '' : learned((v.name ?? '').trim(), a.me?.user).catch(() => ''),
+      const [known, would] = await Promise.all([
+        v.memory ? { text: '', next: 0 } : learned((v.name ?? '').trim(), a.me?.user).catch(() => ({ text: '', next: 0 })),
         call<Job>('/api/jobs', { method: 'POST', body: { ...request(v), dry_run: true } }),
       ]);
       const e = would.estimate;
       const starts = e?.likely ? `It would begin ${ago(e.likely, Date.now()) === 'now' ? 'now' : `probably ${ago(e.likely, Date.now())}`}${e.late && e.late > e.likely ? `, nine times of ten before ${ago(e.late, Date.now()).replace(/^in /, '')} are over` : ''}.` : e?.unknown ? `When it would begin is not known: ${e.unknown}.` : '';
-      return [said, `It would get ${would.memory_mb > 0 ? memory(would.memory_mb) : v.memory ? memory(Number(v.memory) * 1024) : 'what was learned, or a whole GPU'} on ${plural(would.gpus, 'GPU')}. ${starts}`].filter((x) => x !== '');
+      const size = would.memory_mb || known.next;
+      const gets = size > 0 ? `${memory(size)} on ${plural(would.gpus, 'GPU')}` : a.settings?.plain === 'slot' ? `a slot on ${plural(would.gpus, 'GPU')}` : plural(would.gpus, 'whole GPU');
+      return [known.text, `It would get ${gets}. ${starts}`].filter((x) => x !== '');
     },
     run: async (v) => {
       const job = await call<Job>('/api/jobs', { method: 'POST', body: request(v) });

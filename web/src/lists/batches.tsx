@@ -55,7 +55,7 @@ export const batches: Subject<Batch> = {
     { key: 'done', name: 'Records', width: 7, numeric: true, phone: 'below', value: (b) => b.done, cell: (b) => <>{count(b.done)}<span class="phone-word"> records</span></> },
     { key: 'failed', name: 'Failed', width: 5.5, numeric: true, value: (b) => b.failed, cell: (b) => (b.failed > 0 ? <span class="text-bad">{count(b.failed)}</span> : undefined) },
     { key: 'records_per_second', name: 'Rate', width: 6, numeric: true, value: (b) => b.records_per_second, cell: (b) => (over(b) ? undefined : perSecond(b.records_per_second)) },
-    { key: 'seconds_left', name: 'Left', width: 7, numeric: true, phone: 'below', value: (b) => (b.stage === 'running' ? b.seconds_left : undefined), cell: (b) => (b.stage === 'running' && b.seconds_left !== undefined ? duration(b.seconds_left) : undefined) },
+    { key: 'seconds_left', name: 'Left', width: 7, numeric: true, phone: 'below', value: (b) => (b.stage === 'running' ? b.seconds_left : undefined), cell: (b) => (b.stage === 'running' && b.seconds_left !== undefined ? <>{duration(b.seconds_left)}<span class="phone-word"> left</span></> : undefined) },
     { key: 'user', name: 'User', width: 8, choose: true, value: (b) => b.user ?? 'another user' },
     { key: 'gpu', name: 'GPU', width: 8, value: (b) => b.gpus.map((g) => deviceLabel(g.gpu)).join(', ') || undefined },
     { key: 'started', name: 'Started', width: 7, numeric: true, value: (b) => iso(b.started), cell: (b) => (b.started ? <Ago at={b.started} /> : undefined) },

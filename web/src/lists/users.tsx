@@ -45,7 +45,7 @@ export const users: Subject<UserUse> = {
     { key: 'measured_mb', name: 'Uses', width: 7, numeric: true, value: (u) => u.measured_mb, cell: (u) => (u.memory_mb > 0 || u.measured_mb > 0 ? memory(u.measured_mb) : undefined) },
     { key: 'leases', name: 'Leases', width: 5.5, numeric: true, phone: 'below', value: (u) => u.leases, cell: (u) => <>{u.leases || '–'}<span class="phone-word"> {u.leases === 1 ? 'lease' : 'leases'}</span></> },
     { key: 'gpus', name: 'GPUs', width: 5, numeric: true, value: (u) => u.gpus, cell: (u) => u.gpus || undefined },
-    { key: 'waiting', name: 'Waits for', width: 9, numeric: true, phone: 'below', value: (u) => u.waiting, cell: (u) => (u.waiting > 0 ? `${u.waiting} × ${memory(u.waiting_mb / u.waiting)}` : undefined) },
+    { key: 'waiting', name: 'Waits for', width: 9, numeric: true, phone: 'below', value: (u) => u.waiting, cell: (u) => (u.waiting > 0 ? <><span class="phone-word">waits for </span>{`${u.waiting} × ${memory(u.waiting_mb / u.waiting)}`}</> : undefined) },
     { key: 'waiting_since', name: 'Waits for', width: 8, off: true, value: (u) => iso(u.waiting_since), cell: (u) => (u.waiting_since ? <For since={u.waiting_since} /> : undefined) },
     { key: 'gib_hours', name: 'Has used', width: 8, numeric: true, value: (u) => round(u.gib_hours), cell: (u) => `${count(round(u.gib_hours))} GiB·h` },
     { key: 'energy_joules', name: 'Energy', width: 7, numeric: true, value: (u) => u.energy_joules, cell: (u) => (u.energy_joules === undefined ? undefined : joules(u.energy_joules)) },

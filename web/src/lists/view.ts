@@ -1,9 +1,8 @@
 import { type Field, sorted } from '../ui/table';
 
-// View is what an address asks a list to show: the parameters sort, cols and text, and one
-// for each field that can be chosen.
+// View is what an address asks a list to show: the parameters sort and text, and one for
+// each field that can be chosen.
 export interface View<T> {
-  fields: Field<T>[]; // in the order of the list
   rows: readonly T[];
   sort: { key: string; down: boolean } | undefined; // absent: as the rows come
   filtered: boolean;
@@ -66,7 +65,7 @@ export function view<T extends object>(fields: readonly Field<T>[], rows: readon
   const sort = sortOf(params.get('sort'));
   const by = fields.find((f) => f.key === sort?.key);
   return {
-    fields: shownFields(fields, params.get('cols')), rows: by === undefined || sort === undefined ? chosen : sorted(chosen, by.value, sort.down),
+    rows: by === undefined || sort === undefined ? chosen : sorted(chosen, by.value, sort.down),
     sort: by === undefined ? undefined : sort, filtered,
   };
 }

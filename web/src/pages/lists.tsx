@@ -9,7 +9,7 @@ import { services } from '../lists/services';
 import type { Subject } from '../lists/subject';
 import { tokens } from '../lists/tokens';
 import { users } from '../lists/users';
-import { asCSV, asJSON, colsAfter, nextSort, save, view } from '../lists/view';
+import { asCSV, asJSON, colsAfter, nextSort, save, shownFields, view } from '../lists/view';
 import { type List as Name, place, replace, setParams, to } from '../router';
 import { count } from '../ui/format';
 import { type Field, List } from '../ui/table';
@@ -30,6 +30,8 @@ function Shown({ name, subject, open }: { name: Name; subject: Subject; open: st
   const { rows, error, note } = subject.useRows();
   const all = rows ?? none;
   const v = useMemo(() => view(subject.fields, all, params), [all, search]);
+  const cols = params.get('cols');
+  const fields = useMemo(() => shownFields(subject.fields, cols), [subject, cols]);
   const chosen = subject.Detail === undefined ? '' : open;
   const row = useMemo(() => (chosen === '' ? undefined : all.find((r) => subject.id(r) === chosen)), [all, chosen]);
   const a = around();
@@ -38,7 +40,7 @@ function Shown({ name, subject, open }: { name: Name; subject: Subject; open: st
   const Detail = subject.Detail;
   const links = subject.links?.(a) ?? [];
   const export_ = (type: 'csv' | 'json') => save(
-    `berth-${name}-${new Date().toISOString().slice(0, 10)}.${type}`, type === 'csv' ? 'text/csv' : 'application/json', type === 'csv' ? asCSV(v.fields, v.rows) : asJSON(v.fields, v.rows),
+    `berth-${name}-${new Date().toISOString().slice(0, 10)}.${type}`, type === 'csv' ? 'text/csv' : 'application/json', type === 'csv' ? asCSV(fields, v.rows) : asJSON(fields, v.rows),
   );
   return (
     <section class="list-page" data-list={name} aria-labelledby="list-title">
@@ -53,7 +55,7 @@ function Shown({ name, subject, open }: { name: Name; subject: Subject; open: st
         {subject.fields.filter((f) => f.choose).map((f) => <Choice key={f.key} field={f} rows={all} value={params.get(f.key) ?? ''} />)}
         {v.filtered && <button type="button" onClick={() => setParams(Object.fromEntries([['text', ''], ...subject.fields.filter((f) => f.choose).map((f) => [f.key, ''])]))}>Show all</button>}
         <span class="grow" />
-        <Columns fields={subject.fields} shown={v.fields} />
+        <Columns fields={subject.fields} shown={fields} />
         <div class="exports" role="group" aria-label="Export what is shown">
           <button type="button" onClick={() => export_('csv')}>CSV</button>
           <button type="button" onClick={() => export_('json')}>JSON</button>
@@ -63,7 +65,7 @@ function Shown({ name, subject, open }: { name: Name; subject: Subject; open: st
       <div class={chosen === '' ? 'list-body' : 'list-body split'}>
         <List
           label={subject.title}
-          fields={v.fields}
+          fields={fields}
           rows={v.rows}
           id={subject.id}
           href={href}

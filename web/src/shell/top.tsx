@@ -1,5 +1,5 @@
 import { useComputed } from '@preact/signals';
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { api } from '../api/client';
 import { refresh } from '../live/loop';
 import { answeredAt, freshness, machine, me, now } from '../live/state';
@@ -31,6 +31,8 @@ export function pageNamed(name: string): string | undefined {
 // Top is the line that all places of the page have.
 export function Top({ onHelp }: { onHelp: () => void }) {
   const here = place.value.route.page;
+  const nav = useRef<HTMLElement>(null);
+  useEffect(() => nav.current?.querySelector('[aria-current]')?.scrollIntoView?.({ block: 'nearest', inline: 'center' }), [here]);
   return (
     <header class="top">
       <a class="brand" href={to.overview()}>
@@ -38,7 +40,7 @@ export function Top({ onHelp }: { onHelp: () => void }) {
         <span>berth</span>
         <span class="host">{machine.value?.host}</span>
       </a>
-      <nav aria-label="Pages">
+      <nav aria-label="Pages" ref={nav}>
         {pages.map((p) => (
           <a key={p.page} href={p.href} aria-current={here === p.page ? 'page' : undefined}>{p.name}</a>
         ))}

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact';
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { memo } from 'preact/compat';
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 
 export interface Column<T> {
   name: string;
@@ -195,6 +196,12 @@ export function List<T>({ label, fields: wanted, rows, id, href, open, sort, onS
   };
   const latest = useRef(pressed);
   latest.current = pressed;
+  const opening = useRef(onOpen);
+  opening.current = onOpen;
+  const press = useCallback((row: object, key: string) => {
+    setCursor(key);
+    opening.current(row as T);
+  }, []);
   useEffect(() => {
     const listen = (e: KeyboardEvent) => latest.current(e);
     addEventListener('keydown', listen);
@@ -224,28 +231,8 @@ export function List<T>({ label, fields: wanted, rows, id, href, open, sort, onS
           {first > 0 && <Gap height={first * height} columns={fields.length} />}
           {rows.slice(first, last).map((row, i) => {
             const key = id(row);
-            const link = href(row);
-            return (
-              <tr
-                key={key} id={`row-${first + i}`} aria-rowindex={first + i + 2} aria-selected={key === cursor} data-row={key}
-                class={[rowClass?.(row) ?? '', key === open ? 'open' : ''].filter((x) => x !== '').join(' ') || undefined}
-                onClick={(e) => {
-                  if (getSelection()?.type === 'Range' || (e.target as HTMLElement).closest('a, button')) return;
-                  setCursor(key);
-                  onOpen(row);
-                }}
-              >
-                {fields.map((f, n) => {
-                  const value = f.value(row);
-                  const shown = f.cell?.(row) ?? value ?? '–';
-                  return (
-                    <td key={f.key} class={[f.numeric ? 'number' : '', n === 0 ? 'title' : shown === '–' || shown === '' ? 'phone-none' : `phone-${f.phone ?? 'none'}`].join(' ')} title={typeof value === 'string' && value.length > 14 ? value : undefined}>
-                      {n === 0 && link !== undefined ? <a href={link} tabIndex={-1}>{shown}</a> : shown}
-                    </td>
-                  );
-                })}
-              </tr>
-            );
+            const name = [rowClass?.(row) ?? '', key === open ? 'open' : ''].filter((x) => x !== '').join(' ') || undefined;
+            return <Line key={key} id={key} row={row as object} fields={fields as unknown as Field<object>[]} at={first + i} link={href(row)} chosen={key === cursor} name={name} onPress={press} />;
           })}
           {last < rows.length && <Gap height={(rows.length - last) * height} columns={fields.length} />}
         </tbody>
@@ -267,6 +254,38 @@ function fitting<T>(fields: Field<T>[], room: number): Field<T>[] {
     return true;
   });
 }
+
+// Line is one row of a list. It is drawn again only if something of it has changed.
+const Line = memo(function Line({ id, row, fields, at, link, chosen, name, onPress }: {
+  id: string;
+  row: object;
+  fields: Field<object>[];
+  at: number;
+  link: string | undefined;
+  chosen: boolean;
+  name: string | undefined;
+  onPress: (row: object, id: string) => void;
+}) {
+  return (
+    <tr
+      id={`row-${at}`} aria-rowindex={at + 2} aria-selected={chosen} data-row={id} class={name}
+      onClick={(e) => {
+        if (getSelection()?.type !== 'Range' && !(e.target as HTMLElement).closest('a, button')) onPress(row, id);
+      }}
+    >
+      {fields.map((f, n) => {
+        const value = f.value(row);
+        const shown = (f.cell ? f.cell(row) : value) ?? '–';
+        const where = n === 0 ? 'title' : `phone-${shown === '–' || shown === '' ? 'none' : (f.phone ?? 'none')}`;
+        return (
+          <td key={f.key} class={f.numeric ? `number ${where}` : where} title={typeof value === 'string' && value.length > 14 ? value : undefined}>
+            {n === 0 && link !== undefined ? <a href={link} tabIndex={-1}>{shown}</a> : shown}
+          </td>
+        );
+      })}
+    </tr>
+  );
+});
 
 // Gap stands for rows that are not drawn.
 function Gap({ height, columns }: { height: number; columns: number }) {

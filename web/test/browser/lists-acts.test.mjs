@@ -45,7 +45,8 @@ test('a job is submitted, with what was learned, and runs', async () => {
     assert.equal(told.status, 204, await told.text());
   }
   await page.fill('#field-name', 'known');
-  await page.waitForSelector('.preview >> text=/3 runs of known so far. It used 2.9.GiB at most, and took 1.min on average. Without an amount, it gets 3/');
+  await page.waitForSelector('.preview >> text=/3 runs of known so far. It used 2.9.GiB at most, and took 1.min on average/');
+  await page.waitForSelector('.preview >> text=/It would get 3(\\.\\d)?.GiB on 1 GPU/');
   await page.fill('#field-name', 'hello');
   await page.fill('#field-memory', '-4');
   await confirm(page, 'submit');

@@ -2,8 +2,11 @@ import { describe, expect, it } from 'vitest';
 import { alertActs } from '../../src/actions/alerts';
 import { type Field, wrong } from '../../src/actions/act';
 import { deviceActs } from '../../src/actions/devices';
+import { jobActs, submit } from '../../src/actions/jobs';
 import { type Around, leaseActs } from '../../src/actions/leases';
-import { mayChange, owns } from '../../src/actions/rights';
+import { cannotRun, mayChange, owns } from '../../src/actions/rights';
+import { serviceActs } from '../../src/actions/services';
+import type { Job, Service } from '../../src/api/schemas';
 import type { Alert, Lease, Role, Settings, Status, Whoami } from '../../src/api/types';
 
 const who = (role: Role, uid?: number, user = 'ada'): Whoami => ({ user, uid, role, why: [], door: 'socket' });
@@ -83,6 +86,56 @@ describe('acts on devices and alerts', () => {
   it('say how many leases go on', () => {
     expect(deviceActs(status, 2, around(who('operator', 1)))[0]!.says.join(' ')).toContain('2 leases on it go on');
     expect(deviceActs(status, 1, around(who('operator', 1)))[0]!.says.join(' ')).toContain('1 lease on it goes on');
+  });
+});
+
+describe('acts on jobs', () => {
+  const job = (state: Job['state'], more: Partial<Job> = {}): Job => ({ id: 'train-1', user: 'ada', state, submitted: '', priority: 0, gpus: 1, memory_mb: 1024, ...more });
+  const session = { ...who('user', 1000), session: { id: 's' } } as Whoami;
+  it('are offered to owners and operators, in the state that it is in', () => {
+    expect(jobActs(job('running'), around(who('viewer', 1000)))).toEqual([]);
+    expect(jobActs(job('running'), around(who('user', 1001, 'eve')))).toEqual([]);
+    expect(jobActs(job('running'), around(who('user', undefined, 'ada')))).toEqual([]); // a name alone is nobody
+    expect(keys(jobActs(job('running'), around(session)))).toEqual(['cancel-job']);
+    expect(keys(jobActs(job('waiting'), around(session)))).toEqual(['hold-job', 'priority-job', 'cancel-job']);
+    expect(keys(jobActs(job('held'), around(session)))).toEqual(['unhold-job', 'priority-job', 'cancel-job']);
+    expect(keys(jobActs(job('failed'), around(session)))).toEqual(['redo-job']);
+    expect(keys(jobActs(job('failed'), around(who('operator', 1, 'olga'))))).toEqual([]); // only its owner can
+  });
+  const cancel = (j: Job) => jobActs(j, around(session)).find((x) => x.key === 'cancel-job')!.says.join(' ');
+  it('say what becomes of the programs', () => {
+    expect(cancel(job('running', { command: ['python3', 'x.py'] }))).toContain('It runs: python3 x.py. Its programs are asked to end');
+    expect(cancel(job('waiting'))).toContain('has not begun, so no program ends');
+    expect(cancel(job('running', { tasks: { total: 9, running: 2, waiting: 3, held: 1 } }))).toContain('4 tasks that wait never begin.');
+    expect(jobActs(job('waiting'), around(who('operator', 1, 'olga')))[0]!.says.join(' ')).toContain('audit log');
+  });
+  it('that run something say why they cannot', () => {
+    expect(cannotRun(session, undefined)).toBe('');
+    expect(cannotRun(who('user', 1000), { jobs: 'off' } as Settings)).toContain('runs no jobs');
+    expect(cannotRun(who('viewer', 1000), undefined)).toContain('role user');
+    expect(cannotRun({ ...who('user', undefined, 'token:ci'), token: 'ci' }, undefined)).toContain('bound to no user');
+    expect(cannotRun({ ...who('user', 1000), token: 'ci' }, undefined)).toBe('');
+    expect(cannotRun({ ...who('user', 1000), door: 'tcp' }, undefined)).toContain('berth open');
+    expect(cannotRun({ ...session, uid: 0 }, undefined)).toContain('root');
+    expect(submit(around(who('viewer', 1000))).not).toContain('role user');
+    expect(submit(around(session)).not).toBeUndefined();
+  });
+});
+
+describe('acts on services', () => {
+  const service = (state: Service['state'], more: Partial<Service> = {}) => ({ name: 'chat', user: 'ada', state, since: '', start: 'on_demand', away: 'auto', open: 2, waiting: 1, switches: 0, took: {}, devices: state === 'ready' ? ['GPU-a'] : [], ...more }) as Service;
+  it('are for its user and operators, in the state that it is in', () => {
+    expect(serviceActs(service('ready'), ['GPU-a', 'GPU-b'], around(who('user', 1001, 'eve')))).toEqual([]);
+    expect(keys(serviceActs(service('ready'), ['GPU-a', 'GPU-b'], around(who('user', 1000))))).toEqual(['restart-service', 'move-service', 'stop-service']);
+    expect(keys(serviceActs(service('ready'), ['GPU-a'], around(who('operator', 1, 'olga'))))).toEqual(['restart-service', 'stop-service']);
+    expect(keys(serviceActs(service('stopped'), ['GPU-a'], around(who('user', 1000))))).toEqual(['start-service']);
+    expect(keys(serviceActs(service('away'), ['GPU-a'], around(who('user', 1000))))).toEqual(['start-service', 'stop-service']);
+  });
+  it('say whose programs end, and what becomes of requests', () => {
+    const says = serviceActs(service('ready'), ['GPU-a'], around(who('operator', 1, 'olga'))).at(-1)!.says.join(' ');
+    expect(says).toContain('answers 2 requests now, and 1 request waits');
+    expect(says).toContain('runs as ada, ends');
+    expect(says).toContain('audit log');
   });
 });
 
