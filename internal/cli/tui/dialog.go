@@ -73,7 +73,7 @@ func (s *State) helpLines(width int) []line {
 		{"UNTIL", "what ends the lease: a time, the end of a process, or only a release"},
 		{"OPEN, WAIT", "of a service: requests that it answers, and that wait for it"},
 		{"COMES", "how long a service takes until it answers, as measured"},
-		{"CPU, HOST", "what a process takes of this machine: percent of one processor, and resident memory; - for what the daemon or the machine does not tell"},
+		{"CPU, RAM", "what a process takes of this machine: percent of one processor, and resident memory; - for what the daemon or the machine does not tell"},
 		{"JOBS", "of a user: those that run + those that wait"},
 		{"ENFORCED", "what keeps the lease to its memory"},
 	}

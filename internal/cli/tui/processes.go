@@ -128,28 +128,36 @@ func (s *machine) processOrders() []order[processRow] {
 		{"GPU GiB", func(a, b processRow) int { return cmp.Compare(b.memory.Or(-1), a.memory.Or(-1)) }},
 		{"LOAD", func(a, b processRow) int { return cmp.Compare(b.load.Or(-1), a.load.Or(-1)) }},
 		{"CPU", func(a, b processRow) int { return cmp.Compare(b.CPU.Or(-1), a.CPU.Or(-1)) }},
-		{"HOST GiB", func(a, b processRow) int { return cmp.Compare(b.Host.Or(-1), a.Host.Or(-1)) }},
+		{"RAM GiB", func(a, b processRow) int { return cmp.Compare(b.Host.Or(-1), a.Host.Or(-1)) }},
 		{"USER", func(a, b processRow) int { return cmp.Compare(a.user, b.user) }},
 	}
 }
 
 func (s *State) processColumns() []column[processRow] {
 	return []column[processRow]{
-		{heading: "GPU", least: 3, most: 4, right: true, cell: func(p processRow, _ int) line { return text(s.index(p.gpu), strong) }},
-		{heading: "PID", least: 9, most: 10, cell: func(p processRow, _ int) line { return text(pid(p.pid), ordinary) }},
-		{heading: "USER", least: 7, most: 14, drop: 3, cell: func(p processRow, _ int) line { return text(plain(p.user), ordinary) }},
-		{heading: "GPU GiB", least: 7, most: 7, right: true, cell: func(p processRow, _ int) line { return text(gibOr(p.memory), ordinary) }},
-		{heading: "LOAD", least: 4, most: 4, right: true, drop: 4, cell: func(p processRow, _ int) line { return text(percent(p.load), ordinary) }},
+		{heading: "GPU", least: 4, most: 4, right: true, cell: func(p processRow, _ int) line { return text(s.index(p.gpu), strong) }},
+		{heading: "PID", least: 8, most: 10, cell: func(p processRow, _ int) line { return text(pidCell(p.pid), ordinary) }},
+		{heading: "USER", least: 6, most: 14, drop: 3, cell: func(p processRow, _ int) line { return text(plain(p.user), ordinary) }},
+		{heading: "GPU GiB", least: 8, most: 8, right: true, cell: func(p processRow, _ int) line { return text(gibOr(p.memory), ordinary) }},
+		{heading: "LOAD", least: 5, most: 5, right: true, drop: 4, cell: func(p processRow, _ int) line { return text(percent(p.load), ordinary) }},
 		{heading: "CPU", least: 5, most: 5, right: true, cell: func(p processRow, _ int) line { return text(view.Number(p.CPU, "%.0f%%"), ordinary) }},
-		{heading: "HOST GiB", least: 8, most: 8, right: true, cell: func(p processRow, _ int) line { return text(gibOr(p.Host), ordinary) }},
+		{heading: "RAM GiB", least: 8, most: 8, right: true, cell: func(p processRow, _ int) line { return text(gibOr(p.Host), ordinary) }},
 		{heading: "LEASE", least: 10, most: min(30, idWidth(s.processes, 10, processRow.leaseName)), drop: 2, cell: func(p processRow, width int) line {
 			if p.lease == nil {
 				return text(plain(p.leaseName()), warning)
 			}
 			return text(idCut(p.leaseName(), width), ordinary)
 		}},
-		{heading: "COMMAND", name: "COMMAND  " + s.count(len(s.processes), len(s.allProcesses())) + " processes", least: 16, most: 400, cell: func(p processRow, _ int) line { return text(plain(p.short()), faint) }},
+		{heading: "COMMAND", name: "COMMAND " + s.count(len(s.processes), len(s.allProcesses())), least: 14, most: 400, cell: func(p processRow, _ int) line { return text(plain(p.short()), faint) }},
 	}
+}
+
+// pidCell writes the number of a process in a column.
+func pidCell(pid int) string {
+	if pid == 0 {
+		return "-" // of another user
+	}
+	return strconv.Itoa(pid)
 }
 
 // noProcesses says why the list is empty.

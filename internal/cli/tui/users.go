@@ -135,7 +135,7 @@ func (s *State) userColumns() []column[userRow] {
 		}},
 		{heading: "SLOTS", least: 5, most: 5, right: true, drop: 5, cell: func(u userRow, _ int) line { return number(u.slots) }},
 		{heading: "CPU", least: 6, most: 6, right: true, drop: 6, cell: func(u userRow, _ int) line { return text(fmt.Sprintf("%.0f%%", float64(u.cpu)), ordinary) }},
-		{heading: "HOST GiB", least: 8, most: 8, right: true, drop: 7, cell: func(u userRow, _ int) line { return text(view.GiB(u.host), ordinary) }},
+		{heading: "RAM GiB", least: 8, most: 8, right: true, drop: 7, cell: func(u userRow, _ int) line { return text(view.GiB(u.host), ordinary) }},
 	}
 }
 
