@@ -199,7 +199,7 @@ type stat struct {
 	start      uint64
 	cpu        uint64 // that it and its threads have computed, in ticks of the clock
 	resident   uint64 // pages of memory
-	exit       int // status of a process that has ended; 0 where this process may not inspect it
+	exit       int    // status of a process that has ended; 0 where this process may not inspect it
 }
 
 func (t Table) stat(pid int) (stat, error) {
