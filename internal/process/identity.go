@@ -197,7 +197,9 @@ type stat struct {
 	terminal   int // number of the device; 0 if there is none
 	foreground int // the process group that has the terminal; -1 if there is none
 	start      uint64
-	exit       int // status of a process that has ended; 0 where this process may not inspect it
+	cpu        uint64 // that it and its threads have computed, in ticks of the clock
+	resident   uint64 // pages of memory
+	exit       int    // status of a process that has ended; 0 where this process may not inspect it
 }
 
 func (t Table) stat(pid int) (stat, error) {
@@ -223,7 +225,7 @@ func parseStat(text []byte) (stat, error) {
 		return stat{}, errors.New("its stat line has no name")
 	}
 	fields := strings.Fields(string(text[end+1:]))
-	const state, parent, start, exit = 0, 1, 19, 49 // fields 3, 4, 22 and 52 of proc(5)
+	const state, parent, computed, start, resident, exit = 0, 1, 11, 19, 21, 49 // fields 3, 4, 14, 22, 24 and 52 of proc(5)
 	if len(fields) <= start {
 		return stat{}, errors.New("its stat line is too short")
 	}
@@ -238,6 +240,12 @@ func parseStat(text []byte) (stat, error) {
 	}
 	var err error
 	s.start, err = strconv.ParseUint(fields[start], 10, 64)
+	if len(fields) > resident { // what is not a number counts as nothing
+		user, _ := strconv.ParseUint(fields[computed], 10, 62)
+		system, _ := strconv.ParseUint(fields[computed+1], 10, 62)
+		s.cpu = user + system
+		s.resident, _ = strconv.ParseUint(fields[resident], 10, 40)
+	}
 	if len(fields) > exit {
 		s.exit, _ = strconv.Atoi(fields[exit])
 	}

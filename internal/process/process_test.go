@@ -250,10 +250,10 @@ func TestWatchRefusesAnotherProcessWithTheSamePID(t *testing.T) {
 }
 
 func TestParseStat(t *testing.T) {
-	const tail = " S 7 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 98765 1 2\n"
+	const tail = " S 7 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 98765 1 2 9\n"
 	for _, name := range []string{"cat", "a b", ") R 1 (", "((("} {
 		s, err := parseStat([]byte("42 (" + name + ")" + tail))
-		if err != nil || s.parent != 7 || s.start != 98765 || s.state != 'S' {
+		if err != nil || s.parent != 7 || s.start != 98765 || s.state != 'S' || s.cpu != 11 || s.resident != 2 {
 			t.Errorf("parseStat of a process called %q = %+v, %v", name, s, err)
 		}
 	}
@@ -261,6 +261,20 @@ func TestParseStat(t *testing.T) {
 		if _, err := parseStat([]byte(bad)); err == nil {
 			t.Errorf("parseStat(%q) found no fault", bad)
 		}
+	}
+}
+
+// A process that has computed for a while says so, and how much memory it has.
+func TestSpent(t *testing.T) {
+	spent, err := Proc().Spent(os.Getpid())
+	for err == nil && spent.CPU == 0 { // a tick of the clock
+		spent, err = Proc().Spent(os.Getpid())
+	}
+	if err != nil || spent.Memory <= 0 || spent.ID.Start == 0 {
+		t.Errorf("%+v, %v", spent, err)
+	}
+	if _, err := Proc().Spent(1 << 30); !errors.Is(err, ErrGone) {
+		t.Errorf("a process that there is not: %v", err)
 	}
 }
 

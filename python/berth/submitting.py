@@ -15,7 +15,7 @@ from .client import BerthError, Client, Problem
 from .memorytypes import Amount, mib
 
 OVER = ("done", "failed", "cancelled", "timed_out", "lost")
-OF_ANOTHER = ("BERTH_JOB", "BERTH_TASK", "BERTH_LEASE", "BERTH_FENCE")  # about the job that this process runs under
+OF_ANOTHER = ("BERTH_JOB", "BERTH_TASK", "BERTH_LEASE", "BERTH_FENCE", "BERTH_MINDER")  # about the job that this process runs under
 LONG = 30.0  # seconds that one question about the end of a job waits for it
 
 Command = Union[str, Sequence[str]]

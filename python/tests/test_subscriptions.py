@@ -46,7 +46,8 @@ class Callbacks(DaemonCase):
         self.heat("SIM-h200-1")
         event = self.next()
         self.assertIsInstance(event, berth.Event)
-        self.assertEqual((event.code, event.gpu, event.severity), ("critical", "SIM-h200-1", "critical"))
+        self.assertEqual((event.code, event.gpu, event.severity), ("state_change", "SIM-h200-1", "critical"))
+        self.assertIn("critical", event.also)
 
     def test_only_what_is_chosen_and_new(self):
         self.switch()

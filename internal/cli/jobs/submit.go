@@ -235,7 +235,7 @@ func isPlain(variable string) bool {
 // under, which is not that of the new job.
 func isOfJob(variable string) bool {
 	name, _, _ := strings.Cut(variable, "=")
-	return slices.Contains([]string{"BERTH_JOB", "BERTH_TASK", "BERTH_LEASE", "BERTH_FENCE"}, name) || strings.HasPrefix(name, "BERTH_PARAM_")
+	return slices.Contains([]string{"BERTH_JOB", "BERTH_TASK", "BERTH_LEASE", "BERTH_FENCE", "BERTH_MINDER"}, name) || strings.HasPrefix(name, "BERTH_PARAM_")
 }
 
 // fillTasks sets the parameters.

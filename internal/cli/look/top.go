@@ -27,8 +27,10 @@ func newTop(con *console.Console, show Top) *cobra.Command {
 		Short: "Show GPUs, leases, queue and events live, and act on them",
 		Long: `Show every GPU with the curves of its last minutes, who holds what, who waits
 and why, what happens, and what needs a person, until you press q. Keys sort,
-filter and show details; r releases, p parks and u resumes a lease, and d drains
-a GPU, after a confirmation that says what will happen. Press ? for all keys.
+filter and show details; 7 lists the processes on GPUs, with their command and
+what they take of the machine, and 8 the totals of each user. c cancels a lease
+or a job, r releases, p parks and u resumes a lease, and d drains a GPU, after a
+confirmation that says what will happen. Press ? for all keys.
 
 With no daemon, show the local GPUs and change nothing. If the daemon goes away,
 show what it said last, and go on when it is back.

@@ -21,16 +21,32 @@ const past = 5 * time.Minute
 // rarely is how often the feed asks for data that changes seldom or costs more.
 const rarely = 5 * time.Second
 
+// lately is how long a job is shown after its end, and mostJobs how many jobs are.
+const (
+	lately   = time.Hour
+	mostJobs = 1000
+)
+
 // feed asks the daemon for the content of a screen.
 type feed struct {
 	from *console.Source
 	gpu  string // index or UUID of the only device to show; empty for all
 	now  func() time.Time
 
+	programs  *programs       // of this machine; nil if the processes of the daemon are elsewhere
 	known     map[string]bool // devices whose samples were asked for
 	leasesAt  time.Time       // when the leases were last asked for
+	jobsAt    time.Time
 	strayedAt time.Time
 	explained time.Time
+}
+
+// watch says which processes the screen shows, by their numbers, with the names that the
+// daemon has for them.
+func (f *feed) watch(list map[int]string) {
+	if f.programs != nil {
+		f.programs.watch(list)
+	}
 }
 
 // ask returns new facts. The flag stirred says that leases changed since the last call;
@@ -43,7 +59,7 @@ func (f *feed) ask(ctx context.Context, stirred *bool) (tui.Facts, error) {
 	}
 	if err != nil {
 		clear(f.known)
-		f.leasesAt, f.strayedAt = time.Time{}, time.Time{} // ask again for what was missed
+		f.leasesAt, f.jobsAt, f.strayedAt = time.Time{}, time.Time{}, time.Time{} // ask again for what was missed
 		return facts, err
 	}
 	all.Needs = slices.DeleteFunc(all.Needs, func(n api.Need) bool { return f.gpu != "" && n.GPU != "" && !holds(all.GPUs, n.GPU) })
@@ -71,6 +87,17 @@ func (f *feed) ask(ctx context.Context, stirred *bool) (tui.Facts, error) {
 			facts.Services = &services
 		}
 	})
+	if stirred == nil || *stirred || facts.At.Sub(f.jobsAt) >= rarely {
+		f.jobsAt = facts.At
+		asking.Go(func() {
+			if jobs, err := f.from.Jobs(ctx, client.JobQuery{Since: facts.At.Add(-lately), Limit: mostJobs}); err == nil { // an older daemon has none
+				facts.Jobs = &jobs
+			}
+		})
+	}
+	if f.programs != nil {
+		facts.Programs = f.programs.look(facts.At)
+	}
 	if facts.At.Sub(f.strayedAt) >= rarely {
 		f.strayedAt = facts.At
 		asking.Go(func() {

@@ -53,9 +53,13 @@ func (p *program) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.MouseWheelMsg:
 		switch m.Button {
 		case tea.MouseWheelUp:
-			p.screen.Wheel(-1)
+			p.screen.Wheel(m.X, m.Y, -1)
 		case tea.MouseWheelDown:
-			p.screen.Wheel(1)
+			p.screen.Wheel(m.X, m.Y, 1)
+		}
+	case tea.MouseClickMsg:
+		if m.Button == tea.MouseLeft {
+			p.screen.Click(m.X, m.Y)
 		}
 	case tea.PasteMsg:
 		for _, r := range m.Content {
@@ -64,6 +68,7 @@ func (p *program) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case factsCame:
 		p.screen.Take(m.facts)
 		p.share(p.screen.Explained())
+		p.feed.watch(p.screen.Watched())
 	case nodesCame:
 		p.screen.TakeNodes(m.all, p.Now())
 	case eventsCame:
@@ -323,6 +328,10 @@ func (r *runner) act(ctx context.Context, a tui.Act) (string, error) {
 		ended, err := c.Release(ctx, a.ID, a.Fence)
 		return oneLine(gpus.Ended(ended, to)), err
 	case "cancel":
+		if a.Job != "" {
+			j, err := c.CancelJob(ctx, a.Job, "")
+			return view.JobCancelled(j, to), err
+		}
 		ended, err := c.Cancel(ctx, a.ID, api.Cancel{Fence: a.Fence})
 		return oneLine(gpus.Cancelled(ended, to)), err
 	case "park":

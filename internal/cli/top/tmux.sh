@@ -112,10 +112,38 @@ for size in '80 24' '120 40' '200 50'; do
   shows 'Request big-batch'
   press Escape
   hides 'Request big-batch'
+  press 7
+  shows 'COMMAND 6'
+  shows '5000006 .* simulate-flow'
+  press s
+  shows 'GPU GiB▼'
+  press Enter
+  shows 'Process 5000006'
+  press Escape
+  hides 'Process 5000006'
+  press c
+  shows 'Cancel simulate-flow of root\?'
+  shows 'The programs of root under it get SIGTERM'
+  press n
+  shows 'Nothing was changed'
+  press s s s s s 8
+  shows 'USERS 2'
+  shows 'root .* 6 +4 '
+  press Enter
+  shows 'User root'
+  press Escape
+  hides 'User root'
+  press Escape
+  shows 'EVENTS'
   press 4 Enter
   shows 'severity'
   press Escape
   hides 'severity'
+  # a click chooses: the mouse as xterm reports it, button 0, with the place counted from 1
+  row=$(screen | grep -n '^  embedder' | head -1 | cut -d: -f1)
+  mux send-keys -t top -l "$(printf '\033[<0;5;%dM\033[<0;5;%dm' "$row" "$row")"
+  shows '▸ embedder'
+  press g
   press 2 r
   shows 'Release simulate-flow of root\?'
   mux resize-window -t top -x $((width - 15)) -y $((height - 5))

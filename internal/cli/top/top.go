@@ -16,6 +16,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/tui"
+	"github.com/berth-gpu/berth/internal/process"
 )
 
 type options struct {
@@ -43,6 +44,9 @@ func Run(ctx context.Context, con *console.Console, what console.Live) error {
 	defer v.Close()
 	screen.Local = v.Local
 	f := &feed{from: v, gpu: o.GPU, now: o.Now}
+	if v.Local || !o.Remote() {
+		f.programs = &programs{from: process.Proc()}
+	}
 	if o.Once {
 		return o.frame(ctx, f, screen)
 	}
@@ -52,6 +56,7 @@ func Run(ctx context.Context, con *console.Console, what console.Live) error {
 	}
 	screen.Tick(o.Now())
 	screen.Take(first)
+	f.watch(screen.Watched())
 	r := &runner{options: o, feed: f, hurried: make(chan struct{}, 1), stirred: make(chan struct{}, 1), wanted: make(chan []tui.Request, 1), acts: make(chan tui.Act, 1)}
 	return r.show(ctx, screen, r.poll, r.follow, r.work, func(ctx context.Context) { r.tick(ctx, nil) })
 }
@@ -106,6 +111,10 @@ func (o *options) frame(ctx context.Context, f *feed, screen *tui.State) error {
 	screen.Tick(o.Now())
 	screen.Resize(o.Screen().Width, o.height())
 	screen.Take(facts)
+	if f.programs != nil {
+		f.watch(screen.Watched())
+		screen.Take(tui.Facts{Programs: f.programs.look(o.Now())})
+	}
 	for e, err := range f.from.Events(ctx, 0, false) {
 		if err != nil {
 			break // a frame without events is better than none

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ type Act struct {
 	Fence   uint64 // 0 for a waiting request
 	GPU     string // UUID of the device to drain
 	Service string // to start, stop or restart
+	Job     string // to cancel
 	About   string // the object of the act, in words
 }
 
@@ -60,9 +62,21 @@ func (s *State) pressAct(key string) Want {
 		s.askRequest(verb, w)
 		return Want{}
 	}
+	if j := s.chosenJob(); j != nil {
+		s.askJob(verb, j)
+		return Want{}
+	}
 	l := s.chosenLease()
-	if l == nil {
+	switch p := s.chosenProcess(); {
+	case l == nil && p != nil && p.pid != 0:
+		s.say(warning, fmt.Sprintf("It runs under no lease, so berth does not end it. berth adopt --pid %d puts it under one; kill %d ends it.", p.pid, p.pid))
+		return Want{}
+	case l == nil:
 		s.say(warning, "Choose a lease first: "+key+" is for leases. Tab goes to them.")
+		return Want{}
+	}
+	if j := s.jobOf(l); j != nil && verb == "cancel" {
+		s.askJob(verb, j)
 		return Want{}
 	}
 	s.askLease(verb, l)
@@ -136,7 +150,7 @@ func (s *State) askLease(verb string, l *api.Lease) {
 		return
 	case verb == "cancel":
 		s.dialog = &dialog{title: "Cancel " + who + "?", act: act, text: []string{
-			"Its programs get SIGTERM, and SIGKILL after optimization.deallocation_timeout. Then the lease ends: it gives back " + holds + ".",
+			"The programs of " + cmp.Or(plain(l.Holder.User), "its holder") + " under it get SIGTERM, and SIGKILL after optimization.deallocation_timeout. Then the lease ends: it gives back " + holds + ".",
 			s.programs(l), "The same: berth cancel " + plain(words.Shell(l.Holder.User+"/"+l.ID)),
 		}}
 		return

@@ -63,11 +63,23 @@ func (s *State) detailLines(width int) []line {
 			return s.serviceDetail(*one, width)
 		}
 		return []line{{}, {{"  This service is not there any more. esc goes back.", warning}}}
+	case Jobs:
+		if j := s.chosenJob(); j != nil {
+			return s.jobDetail(*j, width)
+		}
+		return []line{{}, {{"  This job is not listed any more. esc goes back.", warning}}}
+	case Processes:
+		if at >= 0 {
+			return s.processDetail(s.processes[at], width)
+		}
+		return []line{{}, {{"  This process is not there any more. esc goes back.", warning}}}
+	case Users:
+		return s.userDetail(d.key, width)
 	case Events:
 		for _, e := range s.events {
 			if eventKey(e) == d.key {
 				return facts(" "+plain(string(e.Code)), []fact{
-					{"what", e.Text}, {"when", e.Time.In(s.Now.Location()).Format(time.DateTime)}, {"severity", string(e.Severity)}, {"GPU", s.nameOr(e.GPU)},
+					{"what", e.Text}, {"also", strings.Join(codesOf(e.Also), ", ")}, {"when", e.Time.In(s.Now.Location()).Format(time.DateTime)}, {"severity", string(e.Severity)}, {"GPU", s.nameOr(e.GPU)},
 					{"lease", e.Lease}, {"user", e.User}, {"by", e.By.String()},
 				}, width)
 			}

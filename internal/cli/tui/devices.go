@@ -14,7 +14,7 @@ import (
 
 // drawDevices writes the devices: a line each, or cards with curves.
 func (s *State) drawDevices(a area, k look) []string {
-	all := s.devices()
+	all := s.gpus
 	c := s.cards(a.width, a.height)
 	if c.curves == 0 {
 		return list(s, a, s.deviceColumns(), s.gpus, "", s.noDevices(), k)
@@ -29,7 +29,7 @@ func (s *State) drawDevices(a area, k look) []string {
 			card := make([]line, c.height)
 			mark := k
 			if i+x < len(all) {
-				card = s.card(all[i+x], width, c)
+				card = s.card(all[i+x].gpu.Status, width, c)
 				if s.marked(Devices) == i+x {
 					mark.marked = true
 					card[0][0].text = "▸" + card[0][0].text[1:]

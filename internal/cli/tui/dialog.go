@@ -49,16 +49,17 @@ func (s *State) helpLines(width int) []line {
 		return nodesHelp(width)
 	}
 	list := []fact{
-		{"tab, 1 … 5", "go to the next pane, or to GPUs, leases, queue, events, services"},
+		{"tab, 1 … 8", "go to the next pane, or to GPUs, leases, queue, events, services, jobs, processes, users; one without a place gets the whole screen, and esc goes back"},
 		{"↑ ↓ j k", "move; pgup, pgdown, g and G move far"},
 		{"enter", "show everything about what is chosen; esc goes back"},
-		{"/", "show only leases, requests, services and events with this text in them; esc clears it"},
-		{"s, S", "sort leases by another column; turn the order round"},
+		{"mouse", "a click chooses, a click on what is chosen opens it, the wheel moves"},
+		{"/", "show only leases, requests, services, jobs, processes, users and events with this text in them; esc clears it"},
+		{"s, S", "sort leases, or processes, by another column; turn the order round"},
 		{"x", "show the processes under their leases"},
 		{"z", "give the pane the whole screen, and back"},
 		{"!", "list all that needs a person"},
 		{"r", "release the lease that is chosen, or withdraw the request"},
-		{"c", "cancel it: end its programs, and the lease with them"},
+		{"c", "cancel it: end its programs, and the lease with them; of a job its command"},
 		{"p, u", "park a lease: move its memory to the machine's; resume it"},
 		{"d", "drain the GPU that is chosen, or use it again"},
 		{"u, c, r", "of a service: start it, stop it until somebody starts it, restart it"},
@@ -72,6 +73,8 @@ func (s *State) helpLines(width int) []line {
 		{"UNTIL", "what ends the lease: a time, the end of a process, or only a release"},
 		{"OPEN, WAIT", "of a service: requests that it answers, and that wait for it"},
 		{"COMES", "how long a service takes until it answers, as measured"},
+		{"CPU, RAM", "what a process takes of this machine: percent of one processor, and resident memory; - for what the daemon or the machine does not tell"},
+		{"JOBS", "of a user: those that run + those that wait"},
 		{"ENFORCED", "what keeps the lease to its memory"},
 	}
 	return facts(" Keys and columns; each change is confirmed before it is made", list, width)

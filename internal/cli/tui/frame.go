@@ -124,6 +124,12 @@ func (s *State) draw(a area, k look) []string {
 		return list(s, a, s.serviceColumns(), s.services, "", s.noServices(), k)
 	case a.pane == Queue:
 		return list(s, a, s.queueColumns(), s.queue, "", s.noRequests(), k)
+	case a.pane == Jobs:
+		return list(s, a, s.jobColumns(), s.jobs, "", s.noJobs(), k)
+	case a.pane == Processes:
+		return list(s, a, s.processColumns(), s.processes, s.processOrders()[s.order[Processes]].column, s.noProcesses(), k)
+	case a.pane == Users:
+		return list(s, a, s.userColumns(), s.users, "", s.noUsers(), k)
 	}
 	return s.drawEvents(a, k)
 }
@@ -144,7 +150,12 @@ func list[T any](s *State, a area, columns []column[T], rows []T, by, none strin
 func (s *State) fill(a area, head line, rows int, none string, k look, row func(i int) line) []string {
 	lines := []string{k.paint(head.fit(a.width))}
 	for i := s.top[a.pane]; i < rows && len(lines) < a.height; i++ {
-		lines = append(lines, writeRow(row(i), i == s.marked(a.pane), a.width, k))
+		l := row(i)
+		if below := rows - i - 1; below > 0 && len(lines) == a.height-1 {
+			more := line{{fmt.Sprintf(" ▾ %d more below", below), warning}}
+			l = join(l.trimmed().fit(max(0, a.width-2-more.columns())), more)
+		}
+		lines = append(lines, writeRow(l, i == s.marked(a.pane), a.width, k))
 	}
 	if rows == 0 && a.height > 1 {
 		lines = append(lines, k.paint(line{{"  " + none, faint}}.fit(a.width)))

@@ -94,6 +94,18 @@ func TestFrames(t *testing.T) {
 		"services-least": {60, 15, serviceFacts(), nil, nil},
 		"service":        {80, 30, serviceFacts(), []string{"5", "j", "enter"}, nil},
 		"ask-stop":       {80, 24, serviceFacts(), []string{"5", "c"}, nil},
+		"jobs-80":        {80, 24, jobFacts(), []string{"6"}, nil},
+		"jobs-120":       {120, 50, jobFacts(), []string{"6", "j"}, nil},
+		"jobs-200":       {200, 50, jobFacts(), nil, nil},
+		"job":            {80, 24, jobFacts(), []string{"6", "enter"}, nil},
+		"processes-80":   {80, 24, jobFacts(), []string{"7"}, nil},
+		"processes-200":  {200, 50, jobFacts(), []string{"7", "s", "s", "s"}, nil},
+		"process":        {80, 24, jobFacts(), []string{"7", "s", "enter"}, nil},
+		"users-80":       {80, 24, jobFacts(), []string{"8", "j"}, nil},
+		"user":           {80, 24, jobFacts(), []string{"8", "enter"}, nil},
+		"ask-cancel":     {80, 24, someFacts(), []string{"tab", "c"}, nil},
+		"ask-cancel-job": {80, 24, jobFacts(), []string{"6", "c"}, nil},
+		"ask-tasks":      {80, 24, jobFacts(), []string{"6", "/", "a", "r", "r", "enter", "c"}, nil},
 		"zoomed":         {80, 24, manyFacts(), []string{"tab", "z", "s"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -130,13 +142,26 @@ func compare(t *testing.T, path, got string) {
 // Whatever a machine calls its things, whatever is pressed and however large the
 // terminal is, a frame fits it.
 func TestFramesFit(t *testing.T) {
-	keys := []string{"tab", "shift+tab", "up", "down", "pgdown", "end", "home", "enter", "esc", "/", "s", "S", "x", "z", "!", "?", "r", "p", "u", "d", "y", "n", "a", "backspace", "c", "1", "3", "4", "5"}
+	keys := []string{"tab", "shift+tab", "up", "down", "pgdown", "end", "home", "enter", "esc", "/", "s", "S", "x", "z", "!", "?", "r", "p", "u", "d", "y", "n", "a", "backspace", "c", "1", "3", "4", "5", "6", "7", "8"}
 	names := rapid.OneOf(rapid.StringMatching(`[a-z]{0,50}`), rapid.StringN(0, 40, -1), rapid.SampledFrom([]string{"模擬カード模擬カード模擬カード", "e\u0301clair", "\x1b[2J", "👩‍👩‍👧 🇩🇪 👍🏽", "…", "a\nb", "\u200b"}))
 	rapid.Check(t, func(t *rapid.T) {
 		f := someFacts()
-		if rapid.Bool().Draw(t, "services") {
-			f = serviceFacts()
+		if rapid.Bool().Draw(t, "services and jobs") {
+			f = jobFacts()
 			f.Services.Services[0].Name, f.Services.Services[1].Failure.Why = names.Draw(t, "name"), names.Draw(t, "failure")
+			for i := range f.Jobs.Jobs {
+				j := &f.Jobs.Jobs[i]
+				j.ID, j.User, j.State, j.Cause, j.Code = names.Draw(t, "job"), names.Draw(t, "owner"), rapid.SampledFrom([]string{j.State, names.Draw(t, "state")}).Draw(t, "which state"), names.Draw(t, "cause"), ""
+				j.Command, j.Directory, j.Comment, j.Lease = []string{names.Draw(t, "program"), names.Draw(t, "argument")}, names.Draw(t, "folder"), names.Draw(t, "comment"), names.Draw(t, "its lease")
+				if j.Estimate != nil {
+					j.Estimate.Unknown = names.Draw(t, "unknown")
+				}
+			}
+			for i := range f.Leases.Leases {
+				for _, p := range f.Leases.Leases[i].Processes {
+					f.Programs[p.PID] = Program{Command: names.Draw(t, "command"), CPU: gpu.Some(gpu.Percent(rapid.Float64Range(0, 1e6).Draw(t, "cpu"))), Host: gpu.Some(gpu.MiB(rapid.IntRange(0, 1<<40).Draw(t, "host")))}
+				}
+			}
 		}
 		f.Samples = nil
 		for i := range f.Leases.Leases {
@@ -150,6 +175,12 @@ func TestFramesFit(t *testing.T) {
 		s.TakeEvents(gpu.Event{ID: 9, Time: now, Text: names.Draw(t, "event")})
 		for _, key := range rapid.SliceOfN(rapid.SampledFrom(keys), 0, 12).Draw(t, "keys") {
 			s.Press(key)
+			switch x, y := rapid.IntRange(-1, 230).Draw(t, "x"), rapid.IntRange(-1, 65).Draw(t, "y"); rapid.IntRange(0, 5).Draw(t, "mouse") {
+			case 0:
+				s.Click(x, y)
+			case 1:
+				s.Wheel(x, y, rapid.SampledFrom([]int{-1, 1}).Draw(t, "by"))
+			}
 		}
 		check(t, s)
 		s.Lose(names.Draw(t, "why"), now)

@@ -74,7 +74,35 @@ func (s *State) titleLine() line {
 		left = append(left, span{plain(all.Host), strong}, span{"  " + version, faint}, span{"  " + s.summary(), ordinary})
 	}
 	right := line{{s.Now.Format(time.TimeOnly) + " ", strong}}
+	if all := s.facts.Status; all != nil && all.Machine != nil {
+		host := span{fmt.Sprintf(" · load %.1f on %s, %s of memory free", all.Machine.Load, words.Count(all.Machine.CPUs, "CPU"), all.Machine.Available), faint}
+		if more := append(left[:len(left):len(left)], host); more.columns()+right.columns() < s.Width-20 { // there is room for a hint too
+			left = more
+		}
+	}
+	if fresh, t := s.fresh(); fresh > 0 {
+		right = join(line{{words.Count(fresh, "new event") + " ", t}}, right)
+	}
 	return join(left.fit(max(0, s.Width-right.columns()-1)), line{{" ", ordinary}}, right)
+}
+
+// fresh returns the number of events that the screen has not shown, and the tone of the
+// worst of them.
+func (s *State) fresh() (n int, t tone) {
+	t = strong
+	for _, e := range slices.Backward(s.events) {
+		if e.ID <= s.seen {
+			break
+		}
+		n++
+		switch {
+		case e.Severity == gpu.Serious:
+			t = bad
+		case e.Severity == gpu.Warning && t != bad:
+			t = warning
+		}
+	}
+	return n, t
 }
 
 // summary counts the objects on the machine.
@@ -153,28 +181,28 @@ func (s *State) footer() line {
 	case s.said != nil && s.dialog == nil:
 		return join(line{{" ", ordinary}}, s.said)
 	}
-	keys := [][2]string{{"tab", "pane"}, {"↑↓", "move"}, {"enter", "details"}, {"/", "filter"}, {"s", "sort"}, {"r", "release"}, {"p", "park"}, {"u", "resume"}, {"d", "drain"}, {"x", "processes"}, {"z", "zoom"}, {"?", "help"}, {"q", "quit"}}
+	keys := [][2]string{{"tab", "pane"}, {"↑↓", "move"}, {"enter", "details"}, {"/", "filter"}, {"s", "sort"}, {"c", "cancel"}, {"7", "processes"}, {"8", "users"}, {"r", "release"}, {"p", "park"}, {"u", "resume"}, {"d", "drain"}, {"x", "tree"}, {"z", "zoom"}, {"?", "help"}, {"q", "quit"}}
 	switch {
 	case s.help >= 0:
 		keys = [][2]string{{"esc", "back"}, {"↑↓", "scroll"}}
 	case s.detail != nil:
-		keys = [][2]string{{"esc", "back"}, {"↑↓", "scroll"}, {"r", "release"}, {"p", "park"}, {"u", "resume"}, {"d", "drain"}, {"?", "help"}}
+		keys = [][2]string{{"esc", "back"}, {"↑↓", "scroll"}, {"c", "cancel"}, {"r", "release"}, {"p", "park"}, {"u", "resume"}, {"d", "drain"}, {"?", "help"}}
 	}
 	if s.pane == Services && s.detail == nil || s.detail != nil && s.detail.pane == Services {
 		keys = slices.DeleteFunc(keys, func(k [2]string) bool { return strings.Contains("psdx", k[0]) })
 		for i, k := range keys {
 			switch k[0] {
+			case "c":
+				keys[i][1] = "stop"
 			case "r":
 				keys[i][1] = "restart"
 			case "u":
 				keys[i][1] = "start"
 			}
 		}
-		at := slices.IndexFunc(keys, func(k [2]string) bool { return k[0] == "r" })
-		keys = slices.Insert(keys, max(at, 0), [2]string{"c", "stop"})
 	}
 	if s.Several { // there is nothing to act on
-		keys = slices.DeleteFunc(keys, func(k [2]string) bool { return strings.Contains("rpudx", k[0]) })
+		keys = slices.DeleteFunc(keys, func(k [2]string) bool { return strings.Contains("crpudx78", k[0]) })
 	}
 	last := line{}
 	switch {

@@ -111,9 +111,10 @@ func (s *State) pressList(key string) Want {
 		s.turn(1)
 	case "shift+tab", "left":
 		s.turn(-1)
-	case "1", "2", "3", "4", "5":
+	case "1", "2", "3", "4", "5", "6", "7", "8":
 		if p := Pane(key[0] - '1'); s.has(p) {
 			s.pane = p
+			s.zoomed = s.zoomed || !s.shown(p)
 		}
 	case "/":
 		s.typing = true
@@ -142,13 +143,13 @@ func (s *State) pressList(key string) Want {
 
 // has reports whether the screen has a pane.
 func (s *State) has(p Pane) bool {
-	return !s.Several && (p != Services || len(s.allServices()) > 0) || p <= Leases
+	return !s.Several && (p != Services || len(s.allServices()) > 0) && (p != Jobs || len(s.allJobs()) > 0) || p <= Leases
 }
 
 // sorted returns the pane that the keys for sorting are for: on one machine, only leases
-// can be sorted.
+// and processes can be sorted.
 func (s *State) sorted() Pane {
-	if s.Several {
+	if s.Several || s.pane == Processes {
 		return s.pane
 	}
 	return Leases
@@ -159,6 +160,8 @@ func (s *State) sort() {
 	p := s.sorted()
 	s.turned[p] = false
 	switch {
+	case p == Processes:
+		s.order[p] = (s.order[p] + 1) % len(s.processOrders())
 	case !s.Several:
 		s.order[p] = (s.order[p] + 1) % len(s.leaseOrders())
 		s.say(ordinary, "Leases are sorted by "+s.leaseOrders()[s.order[p]].column+". S turns the order round.")
@@ -229,17 +232,6 @@ func (s *State) step(by int) {
 	s.cursor[s.pane] = keys[min(max(s.at(s.pane)+by, 0), len(keys)-1)]
 }
 
-// Wheel moves the choice, or the text that is shown.
-func (s *State) Wheel(by int) {
-	key := "down"
-	if by < 0 {
-		key = "up"
-	}
-	if !s.typing && s.dialog == nil {
-		s.Press(key)
-	}
-}
-
 // open shows everything about the chosen row.
 func (s *State) open() {
 	at := s.at(s.pane)
@@ -272,8 +264,12 @@ func (s *State) settle() {
 		s.top[p] = max(0, min(s.top[p], all-height))
 		if at >= 0 {
 			s.top[p] = min(s.top[p], at)
-			s.top[p] = max(s.top[p], at-height+1)
+			s.top[p] = max(s.top[p], min(at+1, all-1)-height+1) // the last row may say how many follow
+			s.top[p] = min(s.top[p], at)
 		}
+	}
+	if newest := len(s.events); newest > 0 && s.news != nil && s.top[Events] == 0 && s.detail == nil && s.help < 0 && s.shown(Events) {
+		s.seen = max(s.seen, s.events[newest-1].ID)
 	}
 	if !s.zoomed && !s.shown(s.pane) {
 		s.pane = Leases

@@ -3,7 +3,7 @@ package tui
 import "slices"
 
 // layout returns the places of the panes. The devices are at the top and take less than
-// half; below them, leases, queue and events share the rest, side by side on a wide
+// half; below them, the lists share the rest, side by side on a wide
 // terminal.
 func (s *State) layout() []area {
 	height := s.bodyHeight()
@@ -25,36 +25,57 @@ func (s *State) layout() []area {
 	}
 	if s.Width >= wideFrom {
 		width := (s.Width - 3) * 6 / 10
-		services := s.servicesHeight(left / 2)
-		areas := []area{devices, {Leases, 0, devices.height, width, left - services}}
+		services := s.servicesHeight(left / 3)
+		jobs := s.jobsHeight(left / 3)
+		y := devices.height + left - services - jobs
+		areas := []area{devices, {Leases, 0, devices.height, width, y - devices.height}}
 		if services > 0 {
-			areas = append(areas, area{Services, 0, devices.height + left - services, width, services})
+			areas = append(areas, area{Services, 0, y, width, services})
 		}
-		queue := 0
+		if jobs > 0 {
+			areas = append(areas, area{Jobs, 0, y + services, width, jobs})
+		}
+		y, right := devices.height, s.Width-3-width
 		if waiting > 0 {
-			queue = 1 + min(waiting, max(2, left/2-1))
-			areas = append(areas, area{Queue, width + 3, devices.height, s.Width - 3 - width, queue})
+			queue := 1 + min(waiting, max(2, left/3))
+			areas = append(areas, area{Queue, width + 3, y, right, queue})
+			y += queue
 		}
-		return append(areas, area{Events, width + 3, devices.height + queue, s.Width - 3 - width, left - queue})
+		if users := s.usersHeight(left / 4); users > 0 && left >= 20 {
+			areas = append(areas, area{Users, width + 3, y, right, users})
+			y += users
+		}
+		return append(areas, area{Events, width + 3, y, right, devices.height + left - y})
 	}
 	queue := 0
 	if waiting > 0 {
 		queue = 1 + min(waiting, max(1, left/5))
 	}
 	services := s.servicesHeight(left / 3)
-	events := 1 + max(1, (left-services)/4)
-	leases := left - services - queue - events
+	jobs, users := 0, 0
+	if left >= 18 { // with less room, they have the screen to themselves: 6 and 8
+		jobs = s.jobsHeight(left / 4)
+	}
+	if left >= 24 {
+		users = s.usersHeight(left / 5)
+	}
+	events := 1 + max(1, (left-services-jobs-users)/4)
+	leases := left - services - jobs - users - queue - events
 	if spare := leases - 1 - max(1, len(s.leases)); spare > 0 && len(s.events) > events-1 {
 		leases, events = leases-spare, events+spare
 	}
 	areas := []area{devices, {Leases, 0, devices.height, s.Width, leases}}
-	if services > 0 {
-		areas = append(areas, area{Services, 0, devices.height + leases, s.Width, services})
+	y := devices.height + leases
+	for _, below := range []struct {
+		pane   Pane
+		height int
+	}{{Services, services}, {Jobs, jobs}, {Queue, queue}, {Users, users}} {
+		if below.height > 0 {
+			areas = append(areas, area{below.pane, 0, y, s.Width, below.height})
+			y += below.height
+		}
 	}
-	if queue > 0 {
-		areas = append(areas, area{Queue, 0, devices.height + leases + services, s.Width, queue})
-	}
-	return append(areas, area{Events, 0, devices.height + leases + services + queue, s.Width, events})
+	return append(areas, area{Events, 0, y, s.Width, events})
 }
 
 // servicesHeight returns how many lines the services take, at most so many, and none if
@@ -64,6 +85,22 @@ func (s *State) servicesHeight(most int) int {
 		return 0
 	}
 	return 1 + min(max(1, len(s.services)), max(1, most-1))
+}
+
+// jobsHeight returns the same of the jobs, and usersHeight of the users, if there are
+// several.
+func (s *State) jobsHeight(most int) int {
+	if len(s.allJobs()) == 0 {
+		return 0
+	}
+	return 1 + min(max(1, len(s.jobs)), max(1, most-1))
+}
+
+func (s *State) usersHeight(most int) int {
+	if len(s.users) < 2 {
+		return 0
+	}
+	return 1 + min(len(s.users), max(1, most-1))
 }
 
 // shown reports whether a pane has a place on the screen.
@@ -115,5 +152,8 @@ func (s *State) devicesHeight(body int) int {
 	if c := s.cards(s.Width, max(body/2, body-lists)); c.curves > 0 {
 		return (n+c.across-1)/c.across*c.height + 1
 	}
-	return min(max(n, 1)+1, max(4, body*2/5))
+	if n+1 <= body/2 {
+		return max(n, 1) + 1
+	}
+	return max(4, body*2/5)
 }

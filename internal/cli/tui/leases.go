@@ -54,14 +54,14 @@ func (s *State) noLeases() string {
 // leaseColumns returns the columns for leases.
 func (s *State) leaseColumns() []column[row] {
 	return []column[row]{
-		{heading: "LEASE", name: s.leaseCount(), least: 14, most: 30, cell: func(r row, _ int) line {
+		{heading: "LEASE", name: s.leaseCount(), least: 14, most: idWidth(s.leases, 14, leaseIDs), first: true, cell: func(r row, width int) line {
 			switch {
 			case r.process != nil:
 				return text("  └ "+pid(r.process.PID), faint)
 			case r.stray != nil:
 				return text("(no lease)", warning)
 			}
-			return text(plain(r.lease.ID), strong)
+			return text(idCut(r.lease.ID, width), strong)
 		}},
 		{heading: "USER", least: 7, most: 14, drop: 3, cell: func(r row, _ int) line {
 			return ofLease(r, func(l *api.Lease) string { return l.Holder.User }, r.strayText(func(p *api.Stray) string { return p.User }))
@@ -171,10 +171,18 @@ func isSeen(l *api.Lease) bool {
 
 // useBar draws the share of its requested memory that a lease uses.
 func useBar(r row, width int) line {
-	if r.lease == nil || r.process != nil || asked(r.lease) == 0 || !isSeen(r.lease) {
+	if r.lease == nil || r.process != nil || !isSeen(r.lease) {
 		return nil
 	}
-	share := float64(used(r.lease)) / float64(asked(r.lease))
+	return shareBar(used(r.lease), asked(r.lease), width)
+}
+
+// shareBar draws the share of an amount that is used.
+func shareBar(used, of gpu.MiB, width int) line {
+	if of == 0 {
+		return nil
+	}
+	share := float64(used) / float64(of)
 	full := min(width, int(math.Round(share*float64(width))))
 	if full == 0 && share > 0 {
 		full = 1

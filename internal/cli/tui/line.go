@@ -69,6 +69,18 @@ func (l line) fit(width int) line {
 	return l
 }
 
+// trimmed returns a line without the blanks at its end.
+func (l line) trimmed() line {
+	for len(l) > 0 {
+		last := l[len(l)-1]
+		if last.text = strings.TrimRight(last.text, " "); last.text != "" {
+			return append(l[:len(l)-1:len(l)-1], last)
+		}
+		l = l[:len(l)-1]
+	}
+	return l
+}
+
 // right pads a line with blanks on its left.
 func (l line) right(width int) line {
 	if missing := width - l.columns(); missing > 0 {

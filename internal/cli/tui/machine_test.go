@@ -119,6 +119,25 @@ func serviceFacts() Facts {
 	return f
 }
 
+// jobFacts is that machine with jobs, and with what it says itself of a process.
+func jobFacts() Facts {
+	f := serviceFacts()
+	began, ended := now.Add(-20*time.Minute), now.Add(-5*time.Minute)
+	f.Jobs = &api.Jobs{Jobs: []api.Job{
+		{ID: "train-vit-with-a-long-name-17", User: "bob", State: "running", Submitted: began, Started: &began, GPUs: 1, Memory: 96 << 10, Devices: []string{"GPU-1"}, Lease: "train-vit", Command: []string{"python3", "train.py", "--name", "a b"}},
+		{ID: "sweep-18", User: "cy", State: "waiting", Code: "queue", Submitted: now.Add(-6 * time.Minute), GPUs: 1, Memory: 130 << 10, Estimate: &api.Estimate{Unknown: "train-vit has no time limit and no history"}},
+		{ID: "array-19", User: "cy", State: "running", Submitted: began, Tasks: &api.JobTasks{Total: 12, Running: 2, Waiting: 10}},
+		{ID: "old-9\x1b[2J", User: "eve", State: "failed", Submitted: began, Started: &began, Ended: &ended, Exit: gpu.Some(3), Cause: "it ended with code 3"},
+	}}
+	pid := f.Leases.Leases[1].Processes[0].PID
+	f.Programs = map[int]Program{
+		pid: {Command: "/usr/bin/python3 train.py --data /sets/\x1b]0;owned\a --epochs 90", CPU: gpu.Some[gpu.Percent](371), Host: gpu.Some[gpu.MiB](18 << 10)},
+	}
+	f.Status.GPUs[1].Sample.ProcessUtilization = map[int]gpu.Percent{pid: 88}
+	f.Status.Machine = &api.Machine{CPUs: 16, Load: 9.25, Percent: 58, Total: 256 << 10, Available: 91 << 10}
+	return f
+}
+
 func someEvents() []gpu.Event {
 	return []gpu.Event{
 		{ID: 1, Time: now.Add(-30 * time.Hour), Code: "lease_granted", Severity: gpu.Note, Lease: "notebook", Text: "notebook holds 48 GiB on GPU 0"},
@@ -127,12 +146,15 @@ func someEvents() []gpu.Event {
 	}
 }
 
-// manyFacts is a large machine: 16 devices, 200 leases, 50 that wait.
+// manyFacts is a large machine: 16 devices, one of them hot, 200 leases, 50 that wait.
 func manyFacts() Facts {
 	all, leases := api.StatusAll{Host: "dgx", Version: "v1.2.3", Monitoring: true}, api.Leases{}
 	f := Facts{Status: &all, Leases: &leases, At: now, Samples: map[string][]gpu.Sample{}}
 	for i := range 16 {
 		d := someDevice(i, gpu.Percent(6*i), gpu.MiB(8000*i), gpu.Celsius(35+3*i))
+		if i == 11 {
+			d.State, d.Reason = gpu.Critical, "91 °C is above temp_critical 90 °C"
+		}
 		all.GPUs = append(all.GPUs, d)
 		f.Samples[d.Device.UUID] = someSamples(d)
 	}

@@ -29,11 +29,11 @@ func (s *State) queueColumns() []column[api.Waiting] {
 	}
 	return []column[api.Waiting]{
 		{heading: "#", least: 3, most: 3, right: true, cell: func(w api.Waiting, _ int) line { return text(strconv.Itoa(w.Position), ordinary) }},
-		{heading: "WAITING", name: "WAITING " + s.count(len(s.queue), total), least: 12, most: 24, cell: func(w api.Waiting, _ int) line { return text(plain(w.ID), strong) }},
+		{heading: "WAITING", name: "WAITING " + s.count(len(s.queue), total), least: 12, most: idWidth(s.queue, 12, requestIDs), first: true, cell: func(w api.Waiting, width int) line { return text(idCut(w.ID, width), strong) }},
 		{heading: "USER", least: 7, most: 12, drop: 4, cell: func(w api.Waiting, _ int) line { return text(plain(w.Holder.User), ordinary) }},
 		{heading: "ASKS FOR", least: 11, most: 20, drop: 1, cell: func(w api.Waiting, _ int) line { return text(asksFor(w), ordinary) }},
 		{heading: "WAITS", least: 6, most: 6, right: true, drop: 3, cell: func(w api.Waiting, _ int) line { return text(words.Age(s.Now.Sub(w.Since)), ordinary) }},
-		{heading: "STARTS", least: 6, most: 6, right: true, drop: 5, cell: func(w api.Waiting, _ int) line { return text(view.Starts(w.Estimate, s.Now), ordinary) }},
+		{heading: "STARTS", least: 6, most: 6, right: true, drop: 4, cell: func(w api.Waiting, _ int) line { return text(view.Starts(w.Estimate, s.Now), ordinary) }},
 		{heading: "WHY", least: 30, most: 400, drop: 2, cell: func(w api.Waiting, _ int) line { return text(s.shortReason(w), faint) }},
 	}
 }

@@ -88,11 +88,13 @@ func (s *State) sift() {
 		s.gpus, s.leases = s.nodeRows(), s.partRows()
 	} else {
 		s.gpus, s.leases, s.queue, s.news, s.services = s.deviceRows(), s.leaseRows(), s.queueRows(), s.eventRows(), s.serviceRows()
+		s.jobs, s.processes, s.users = s.jobRows(), s.processRows(), s.userRows()
 	}
 	s.keys = [panes][]string{
 		keysOf(s.gpus, gpuRow.key), keysOf(s.leases, func(r row) string { return r.key }),
 		keysOf(s.queue, func(w api.Waiting) string { return requestOf(w).Key() }), keysOf(s.news, eventKey),
-		keysOf(s.services, func(one api.Service) string { return one.Name }),
+		keysOf(s.services, func(one api.Service) string { return one.Name }), keysOf(s.jobs, func(j api.Job) string { return j.ID }),
+		keysOf(s.processes, func(p processRow) string { return p.key }), keysOf(s.users, func(u userRow) string { return u.name }),
 	}
 }
 
@@ -104,13 +106,28 @@ func keysOf[T any](rows []T, key func(T) string) []string {
 	return list
 }
 
-// deviceRows returns the devices of one machine. The filter is not for them.
+// deviceRows returns the devices of one machine. The filter is not for them. If there is
+// no room for all, those that are not well come first.
 func (s *State) deviceRows() []gpuRow {
 	rows := make([]gpuRow, len(s.devices()))
 	for i, d := range s.devices() {
 		rows[i] = gpuRow{gpu: &fleet.GPU{Status: d}}
 	}
+	if len(rows) > s.rows(Devices) {
+		slices.SortStableFunc(rows, func(a, b gpuRow) int { return cmp.Compare(trouble(b.gpu.Status), trouble(a.gpu.Status)) })
+	}
 	return rows
+}
+
+// trouble returns how badly a device needs a person.
+func trouble(d api.Status) int {
+	switch stateTone(d) {
+	case bad:
+		return 2
+	case warning:
+		return 1
+	}
+	return 0
 }
 
 // leaseRows returns the leases that match the filter, in order, and then the processes
@@ -204,11 +221,19 @@ func (s *State) queueRows() []api.Waiting {
 func (s *State) eventRows() []gpu.Event {
 	var list []gpu.Event
 	for _, e := range slices.Backward(s.events) {
-		if s.matches(string(e.Code), e.Text, e.Lease, e.User, string(e.Severity)) {
+		if s.matches(strings.Join(append([]string{string(e.Code)}, codesOf(e.Also)...), " "), e.Text, e.Lease, e.User, string(e.Severity)) {
 			list = append(list, e)
 		}
 	}
 	return list
+}
+
+func codesOf(list []gpu.EventCode) []string {
+	var texts []string
+	for _, code := range list {
+		texts = append(texts, string(code))
+	}
+	return texts
 }
 
 func eventKey(e gpu.Event) string { return fmt.Sprintf("%d %d", e.ID, e.Time.UnixNano()) }
@@ -228,11 +253,14 @@ func (s *State) at(p Pane) int {
 
 // chosenLease returns the chosen lease, or nil if none is chosen.
 func (s *State) chosenLease() *api.Lease {
-	if d := s.detail; d != nil {
+	if d := s.detail; d != nil && d.pane != Processes {
 		if d.pane != Leases {
 			return nil
 		}
 		return s.leaseWith(d.key)
+	}
+	if p := s.chosenProcess(); p != nil {
+		return p.lease
 	}
 	if s.pane != Leases {
 		return nil
@@ -265,7 +293,7 @@ func (s *State) chosenDevice() (d api.Status, ok bool) {
 		return s.device(s.detail.key)
 	}
 	if at := s.at(Devices); s.pane == Devices && at >= 0 {
-		return s.devices()[at], true
+		return s.gpus[at].gpu.Status, true
 	}
 	return d, false
 }

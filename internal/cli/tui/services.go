@@ -32,10 +32,10 @@ func (s *machine) allServices() []api.Service {
 
 func (s *State) serviceColumns() []column[api.Service] {
 	return []column[api.Service]{
-		{heading: "SERVICE", name: "SERVICES " + s.count(len(s.services), len(s.allServices())), least: 14, most: 24, cell: func(one api.Service, _ int) line { return text(plain(one.Name), strong) }},
+		{heading: "SERVICE", name: "SERVICES " + s.count(len(s.services), len(s.allServices())), least: 14, most: idWidth(s.services, 14, func(one api.Service) string { return one.Name }), first: true, cell: func(one api.Service, _ int) line { return text(plain(one.Name), strong) }},
 		{heading: "STATE", least: 9, most: 9, cell: func(one api.Service, _ int) line { return text(plain(one.State), serviceTone(one)) }},
 		{heading: "FOR", least: 6, most: 6, right: true, drop: 5, cell: func(one api.Service, _ int) line { return text(view.ServiceAge(one, s.Now), ordinary) }},
-		{heading: "GPU", least: 4, most: 8, cell: func(one api.Service, _ int) line { return text(s.serviceOn(one), ordinary) }},
+		{heading: "GPU", least: 4, most: 8, cell: func(one api.Service, _ int) line { return text(s.devicesIn(one.Devices), ordinary) }},
 		{heading: "GiB", least: 5, most: 6, right: true, drop: 3, cell: func(one api.Service, _ int) line { return text(view.ServiceMemory(one), ordinary) }},
 		{heading: "OPEN", least: 4, most: 5, right: true, cell: func(one api.Service, _ int) line { return text(strconv.Itoa(one.Open), ordinary) }},
 		{heading: "WAIT", least: 4, most: 5, right: true, drop: 1, cell: func(one api.Service, _ int) line { return text(strconv.Itoa(one.Waiting), ordinary) }},
@@ -54,18 +54,6 @@ func serviceTone(one api.Service) tone {
 		return faint
 	}
 	return warning
-}
-
-// serviceOn names the devices of a service in a column.
-func (s *machine) serviceOn(one api.Service) string {
-	var list []string
-	for _, uuid := range one.Devices {
-		list = append(list, s.index(uuid))
-	}
-	if len(list) == 0 {
-		return "-"
-	}
-	return strings.Join(list, ",")
 }
 
 // serviceWhy says in a few words why a service is as it is.

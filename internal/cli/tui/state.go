@@ -18,13 +18,17 @@ type State struct {
 	Version       string        // of this program
 	Interval      time.Duration // how often the daemon is asked
 
-	gpus     []gpuRow        // devices that match the filter, in order
-	leases   []row           // leases and processes that match the filter, in order
-	queue    []api.Waiting   // requests that match the filter
-	services []api.Service   // services that match the filter
-	news     []gpu.Event     // events that match the filter, newest first
-	keys     [panes][]string // of these rows, to find a row again
-	needs    []need          // what needs a person, the worst first
+	gpus      []gpuRow        // devices that match the filter, in order
+	leases    []row           // leases and processes that match the filter, in order
+	queue     []api.Waiting   // requests that match the filter
+	services  []api.Service   // services that match the filter
+	jobs      []api.Job       // jobs that match the filter, in order
+	processes []processRow    // processes that match the filter, in order
+	users     []userRow       // users that match the filter, in order
+	news      []gpu.Event     // events that match the filter, newest first
+	seen      uint64          // id of the newest event that the screen has shown
+	keys      [panes][]string // of these rows, to find a row again
+	needs     []need          // what needs a person, the worst first
 
 	pane    Pane
 	cursor  [panes]string // key of the chosen row; empty for the first
@@ -72,6 +76,8 @@ type Facts struct {
 	Leases    *api.Leases
 	Strays    *api.Strays
 	Services  *api.Services
+	Jobs      *api.Jobs
+	Programs  map[int]Program            // what this machine says of processes, by pid
 	Reasons   map[string]api.Explanation // why requests wait, by Request.Key
 	Samples   map[string][]gpu.Sample    // of the last minutes, by UUID
 	Refused   string                     // why the daemon does not list the leases; empty if it does
@@ -94,11 +100,14 @@ const (
 	Queue
 	Events
 	Services
+	Jobs
+	Processes
+	Users
 	panes
 )
 
 // downward has the panes from top to bottom.
-var downward = [panes]Pane{Devices, Leases, Services, Queue, Events}
+var downward = [panes]Pane{Devices, Leases, Services, Jobs, Queue, Users, Events, Processes}
 
 // mostEvents limits the events that a screen keeps.
 const mostEvents = 500
@@ -134,6 +143,12 @@ func (s *State) Take(f Facts) {
 	}
 	if f.Services != nil {
 		s.facts.Services = f.Services
+	}
+	if f.Jobs != nil {
+		s.facts.Jobs = f.Jobs
+	}
+	if f.Programs != nil {
+		s.facts.Programs = f.Programs
 	}
 	if f.Reasons != nil {
 		s.reasons = f.Reasons

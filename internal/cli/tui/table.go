@@ -12,6 +12,7 @@ type column[T any] struct {
 	least, most int    // limits of its width
 	drop        int    // columns with the highest number go first if there is no room; 0 to keep it always
 	right       bool
+	first       bool // it gets what it can use before the others grow
 	cell        func(row T, width int) line
 }
 
@@ -21,8 +22,9 @@ type sized[T any] struct {
 	width int
 }
 
-// choose returns the columns that fit. Space that is left widens, evenly, the columns
-// that can use it.
+// choose returns the columns that fit. Space that is left widens first the columns that
+// come first, and then, evenly, those that can use it. Columns that matter little make
+// room for those that come first.
 func choose[T any](all []column[T], width int) []sized[T] {
 	var kept []sized[T]
 	total := -1
@@ -30,18 +32,31 @@ func choose[T any](all []column[T], width int) []sized[T] {
 		kept = append(kept, sized[T]{c, c.least})
 		total += c.least + 1
 	}
-	for total > width {
+	wanted := 0 // by the columns that come first, beyond their least
+	for _, c := range kept {
+		if c.first {
+			wanted += max(0, c.most-c.least)
+		}
+	}
+	const little = 5 // the number of a column that matters little
+	for total+wanted > width {
 		worst := -1
 		for i, c := range kept {
-			if c.drop > 0 && (worst < 0 || c.drop >= kept[worst].drop) {
+			if c.drop > 0 && !c.first && (worst < 0 || c.drop >= kept[worst].drop) {
 				worst = i
 			}
 		}
-		if worst < 0 {
+		if worst < 0 || total <= width && kept[worst].drop < little {
 			break
 		}
 		total -= kept[worst].least + 1
 		kept = append(kept[:worst:worst], kept[worst+1:]...)
+	}
+	for i := range kept {
+		if c := &kept[i]; c.first {
+			more := max(0, min(c.most-c.width, width-total))
+			c.width, total = c.width+more, total+more
+		}
 	}
 	for grown := true; grown && total < width; {
 		grown = false

@@ -35,7 +35,7 @@ func (s *Jobs) Lines(to term.Screen) []string {
 	}
 	jobs := slices.Clone(s.Jobs.Jobs)
 	slices.SortStableFunc(jobs, func(a, b api.Job) int {
-		return cmp.Or(cmp.Compare(others(a, s.Me), others(b, s.Me)), compareJobs(a, b))
+		return cmp.Or(cmp.Compare(others(a, s.Me), others(b, s.Me)), CompareJobs(a, b))
 	})
 	lines := append(s.table(jobs, to).Lines(to.Width, to.Painter), "", to.Hang(term.Plain, "", jobTotals(jobs)))
 	if s.Note != "" {
@@ -56,9 +56,9 @@ func others(j api.Job, user string) int {
 // ended.
 var stages = map[string]int{"running": 1, "parked": 1, "starting": 1, "waiting": 2, "held": 3}
 
-// compareJobs orders jobs by stage, and within it the oldest first; of those that have
+// CompareJobs orders jobs by stage, and within it the oldest first; of those that have
 // ended, the newest end first.
-func compareJobs(a, b api.Job) int {
+func CompareJobs(a, b api.Job) int {
 	const ended = 4
 	stageA, stageB := cmp.Or(stages[a.State], ended), cmp.Or(stages[b.State], ended)
 	if stageA != stageB {
@@ -90,9 +90,9 @@ func (s *Jobs) table(jobs []api.Job, to term.Screen) *term.Table {
 			{term.Column{Title: "USER", Least: 6}, func(j api.Job) term.Cell { return term.Text(term.Clean(j.User)) }},
 			{term.Column{Title: "STATE"}, jobState},
 			{term.Column{Title: "GPU", Right: true}, func(j api.Job) term.Cell { return term.Text(s.GPUs.onGPUs(j)) }},
-			{term.Column{Title: "GiB", Right: true}, func(j api.Job) term.Cell { return term.Text(jobMemory(j)) }},
-			{term.Column{Title: "TIME", Right: true}, func(j api.Job) term.Cell { return term.Text(jobTime(j, to.Now)) }},
-			{term.Column{Title: "NOTE", Least: 10}, func(j api.Job) term.Cell { return term.Text(jobNote(j, to.Now)) }},
+			{term.Column{Title: "GiB", Right: true}, func(j api.Job) term.Cell { return term.Text(JobMemory(j)) }},
+			{term.Column{Title: "TIME", Right: true}, func(j api.Job) term.Cell { return term.Text(JobTime(j, to.Now)) }},
+			{term.Column{Title: "NOTE", Least: 10}, func(j api.Job) term.Cell { return term.Text(JobNote(j, to.Now)) }},
 		}, l.without...)
 		if t.Fits(to.Width) {
 			break
@@ -131,8 +131,8 @@ func (x GPUs) onGPUs(j api.Job) string {
 	return strings.Join(indexes, ",")
 }
 
-// jobMemory returns how much a job has or asks for on each device.
-func jobMemory(j api.Job) string {
+// JobMemory returns how much a job has or asks for on each device.
+func JobMemory(j api.Job) string {
 	text := "-"
 	if j.Memory > 0 {
 		text = gib(j.Memory)
@@ -143,8 +143,8 @@ func jobMemory(j api.Job) string {
 	return text
 }
 
-// jobTime returns how long a job has waited, runs, or ran.
-func jobTime(j api.Job, now time.Time) string {
+// JobTime returns how long a job has waited, runs, or ran.
+func JobTime(j api.Job, now time.Time) string {
 	switch {
 	case j.Started != nil && j.Ended != nil:
 		return words.Age(j.Ended.Sub(*j.Started))
@@ -156,8 +156,8 @@ func jobTime(j api.Job, now time.Time) string {
 	return words.Age(now.Sub(j.Submitted))
 }
 
-// jobNote returns what matters most about a job beside its state.
-func jobNote(j api.Job, now time.Time) string {
+// JobNote returns what matters most about a job beside its state.
+func JobNote(j api.Job, now time.Time) string {
 	var notes []string
 	if j.Tasks != nil {
 		notes = append(notes, tasksNote(*j.Tasks))
@@ -527,11 +527,11 @@ func (s *Job) tasks(to term.Screen) *term.Table {
 			return term.Text("-")
 		}},
 		{term.Column{Title: "GPU", Right: true}, func(j api.Job) term.Cell { return term.Text(s.Indexes.onGPUs(j)) }},
-		{term.Column{Title: "TIME", Right: true}, func(j api.Job) term.Cell { return term.Text(jobTime(j, to.Now)) }},
+		{term.Column{Title: "TIME", Right: true}, func(j api.Job) term.Cell { return term.Text(JobTime(j, to.Now)) }},
 		{term.Column{Title: "PARAMETERS", Least: 12}, func(j api.Job) term.Cell { return term.Text(term.Clean(paramsOf(j.Params))) }},
-		{term.Column{Title: "NOTE", Least: 16, Fold: true}, func(j api.Job) term.Cell { return term.Text(jobNote(j, to.Now)) }},
+		{term.Column{Title: "NOTE", Least: 16, Fold: true}, func(j api.Job) term.Cell { return term.Text(JobNote(j, to.Now)) }},
 	}, unless(some(func(j api.Job) bool { return len(j.Params) > 0 }), "PARAMETERS"),
-		unless(some(func(j api.Job) bool { return jobNote(j, to.Now) != "" }), "NOTE"))
+		unless(some(func(j api.Job) bool { return JobNote(j, to.Now) != "" }), "NOTE"))
 }
 
 // ends says of a job in a state how it ended.

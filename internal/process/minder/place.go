@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/cexec"
 	"github.com/berth-gpu/berth/internal/process/child"
 	"github.com/berth-gpu/berth/internal/process/launch"
@@ -45,7 +46,7 @@ func (p person) prepare(order api.MinderOrder) (*place, error) {
 	if at.environ == nil {
 		at.environ = p.plainEnvironment()
 	}
-	at.environ = slices.Concat(withoutVariables(at.environ, order.Variables), order.Variables, []string{"PWD=" + here})
+	at.environ = slices.Concat(withoutVariables(at.environ, append([]string{"PWD"}, order.Variables...)), order.Variables, []string{"PWD=" + here})
 	if at.program, err = child.Program(order.Command[0], child.PathOf(at.environ)); err != nil {
 		return nil, err
 	}
@@ -56,6 +57,11 @@ func (p person) prepare(order api.MinderOrder) (*place, error) {
 			Isolation: l.Launch.Isolation, ClearedBy: l.Launch.ClearedBy,
 		}, at.environ)
 	}
+	ours, err := markOf(os.Getpid())
+	if err != nil {
+		return nil, err
+	}
+	at.environ = append(withoutVariables(at.environ, []string{ours}), ours)
 	if at.output, err = p.openLog(order.Output, order.Log, here, order.Parts); err != nil {
 		return nil, err
 	}
@@ -187,7 +193,7 @@ func (p person) shell() string {
 
 // withoutVariables returns an environment without the variables that others set.
 func withoutVariables(environ, others []string) []string {
-	names := map[string]bool{"PWD": true}
+	names := map[string]bool{}
 	for _, o := range others {
 		name, _, _ := strings.Cut(o, "=")
 		names[name] = true
@@ -196,6 +202,20 @@ func withoutVariables(environ, others []string) []string {
 		name, _, _ := strings.Cut(entry, "=")
 		return names[name]
 	})
+}
+
+// mark is the variable that names the minder of a process. Two daemons of one user can
+// have runs with the same lease and fence, and no two minders of a boot are alike.
+const mark = "BERTH_MINDER"
+
+// markOf returns the variable for the programs of a minder.
+func markOf(pid int) (string, error) {
+	id, err := process.Proc().Identify(pid)
+	return markText(id), err
+}
+
+func markText(minder process.ID) string {
+	return fmt.Sprintf("%s=%d-%d", mark, minder.PID, minder.Start)
 }
 
 // shareWithC sets the variables of this process that say where Python and its libraries

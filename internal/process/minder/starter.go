@@ -217,12 +217,17 @@ func (s *Starter) clear(run string, r runs.Record) error {
 }
 
 // endLeft kills the processes that have the lease of a run in their environment and that
-// its user could kill. It is for runs without a control group.
+// its user could kill, except those that another minder has started: the daemon of another
+// state folder may have a run with the same lease and fence. It is for runs without a
+// control group.
 func endLeft(r runs.Record) {
 	table := process.Proc()
 	ours := kinship.Origin{Lease: r.Lease, Fence: r.Fence, UID: r.UID}
 	for _, id := range table.Family() {
-		if r.Lease != "" && table.Facts(id.ID).Origin == ours {
+		if r.Lease == "" || table.Facts(id.ID).Origin != ours {
+			continue
+		}
+		if by, marked := table.Variable(id.ID.PID, mark); !marked || mark+"="+by == markText(r.Minder()) {
 			_ = table.Signal(kinship.OfUser(r.UID), id.ID, process.Kill) // it may have ended
 		}
 	}

@@ -111,11 +111,13 @@ describe('events', () => {
     [{ gpu: 'H' }, false],
     [{ code: 'throttle' }, true],
     [{ code: 'resume' }, false],
+    [{ code: 'overheat' }, true],
+    [{ text: 'overheat' }, true],
     [{ text: 'ADA' }, true],
     [{ text: 'train' }, true],
     [{ text: 'nothing' }, false],
   ] as const)('%j fits: %s', (filter, fits) => {
-    expect(matches(event(1, { severity: 'warning', gpu: 'G', code: 'throttle', user: 'ada', lease: 'train-7' }), filter)).toBe(fits);
+    expect(matches(event(1, { severity: 'warning', gpu: 'G', code: 'throttle', also: ['overheat'], user: 'ada', lease: 'train-7' }), filter)).toBe(fits);
   });
 });
 
