@@ -9,17 +9,32 @@ import os
 import shutil
 import sys
 import sysconfig
-from typing import Iterable, List, Optional, Union
+from typing import Any, Dict, Iterable, List, Optional, Union
 
 from .client import BerthError
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 
-def host_list(hosts: Union[str, Iterable[str], None]) -> Optional[str]:
+POD_OPTIONS = ("image", "workers", "namespace", "context", "berth_image")
+
+
+def away(hosts: Union[str, Iterable[str], None], kubernetes: Optional[Dict[str, Any]]) -> List[str]:
+    """Returns the arguments of berth run for workers on other machines or in pods, and
+    none for workers on this one."""
+    if hosts is not None and kubernetes is not None:
+        raise ValueError("map: give hosts or kubernetes, not both")
+    if kubernetes is not None:
+        wrong = sorted(set(kubernetes) - set(POD_OPTIONS))
+        if wrong or not kubernetes.get("image"):
+            raise ValueError('map: kubernetes has an "image", and may have %s, not %r' % (", ".join(POD_OPTIONS[1:]), kubernetes))
+        flags = [word for key in POD_OPTIONS if key in kubernetes for word in ("--" + key.replace("_", "-"), str(kubernetes[key]))]
+        return ["--kubernetes", "--files", "."] + flags
+    return [] if hosts is None else ["--hosts", host_list(hosts), "--files", "."]
+
+
+def host_list(hosts: Union[str, Iterable[str]]) -> str:
     """Returns hosts as berth run takes them."""
-    if hosts is None:
-        return None
     names = [hosts] if isinstance(hosts, str) else list(hosts)
     if not names or not all(isinstance(name, str) and name for name in names):
         raise ValueError('map: hosts are names for ssh, such as "gpu1,gpu2:2" or ["gpu1", "gpu2:2"], not %r' % (hosts,))

@@ -20,7 +20,7 @@ from typing import (
 
 from . import maparrays, workers
 from .client import BerthError, Client
-from .maphosts import gather, host_list
+from .maphosts import away, gather
 from .mapkept import Kept, kept_file
 from .maprun import Runner, check_places, run_command, worker_program, write
 from .mapsource import source_of
@@ -83,6 +83,7 @@ def map(
     hosts: Union[str, Iterable[str], None] = None,
     files: Iterable[str] = (),
     python: Optional[str] = None,
+    kubernetes: Optional[Dict[str, Any]] = None,
 ) -> List[Any]:
     """Calls a function with batches of records on every GPU, and returns the
     outcomes::
@@ -111,7 +112,8 @@ def map(
 
     With ``hosts="gpu1,gpu2:2"``, workers run on other machines over ssh. The
     modules of the functions go there, and ``files``; the libraries that they
-    import have to be there. ``python`` is the interpreter of the workers."""
+    import have to be there. ``python`` is the interpreter of the workers. With
+    ``kubernetes={"image": …, "workers": 8}``, they run in pods of a cluster."""
     call = _Call(**locals())
     came: List[Outcome] = []
     for group in call.outcomes():
@@ -152,6 +154,7 @@ def imap(
     hosts: Union[str, Iterable[str], None] = None,
     files: Iterable[str] = (),
     python: Optional[str] = None,
+    kubernetes: Optional[Dict[str, Any]] = None,
 ) -> Iterator[Any]:
     """Does what :func:`map` does, and gives outcomes as they come. It takes
     records as it needs them: neither the records nor the outcomes have to fit
@@ -213,6 +216,7 @@ class _Call:
         hosts: Union[str, Iterable[str], None],
         files: Iterable[str],
         python: Optional[str],
+        kubernetes: Optional[Dict[str, Any]],
         streaming: bool = False,
     ):
         if not isinstance(records, collections.abc.Iterable):
@@ -230,10 +234,11 @@ class _Call:
             if given is not None:
                 self._functions[role] = source_of(given, role)
         workers._check(function, init, each)
-        self._hosts, self._files = host_list(hosts), list(files)
-        if self._files and self._hosts is None:
+        elsewhere = away(hosts, kubernetes)
+        self._away, self._files = bool(elsewhere), list(files)
+        if self._files and not self._away:
             raise ValueError("map: files go to hosts, and there are none: give hosts, or leave files out")
-        self._python = python or ("python3" if self._hosts else sys.executable)
+        self._python = python or ("python3" if self._away else sys.executable)
         self._records, self._batch, self._each, self._threads = records, batch, each, io_threads
         self._progress, self._streaming, self._in_turn = progress, streaming, streaming and ordered
         self._name, self._title = name, name or getattr(function, "__name__", "map")
@@ -247,9 +252,8 @@ class _Call:
             "batch": batch, "workers_per_gpu": workers_per_gpu, "gpus": gpus,
             "memory": None if memory is None else "%dMiB" % mib(memory), "where": where, "service": service,
             "timeout": timeout, "ready_timeout": ready_timeout, "cost": "none" if self._in_turn else None,
-            "hosts": self._hosts, "files": "." if self._hosts else None,
             "expect": len(records) if isinstance(records, collections.abc.Sized) else None,
-        })  # fmt: skip
+        }) + elsewhere  # fmt: skip
 
     def outcomes(self) -> Iterator[List[Outcome]]:
         """Gives the outcomes as they come, several at a time."""
@@ -273,7 +277,7 @@ class _Call:
             yield self._drain()
             if chunk:
                 with tempfile.TemporaryDirectory(prefix="berth-map-") as folder:
-                    yield from self._run(itertools.chain([chunk], chunks), self._program(folder), folder if self._hosts else None)
+                    yield from self._run(itertools.chain([chunk], chunks), self._program(folder), folder if self._away else None)
                 break
         yield self._drain()
         if self._given_up is not None:
@@ -361,9 +365,9 @@ class _Call:
             functions[role] = {"module": source.module, "name": source.name}
             if not source.module:
                 file = write(folder, "berth_map_" + role + ".py", source.text)
-                functions[role]["file"] = os.path.basename(file) if self._hosts else file
+                functions[role]["file"] = os.path.basename(file) if self._away else file
         work = {"functions": functions, "each": self._each, "io_threads": self._threads}
-        if not self._hosts:
+        if not self._away:
             return worker_program(folder, "mapworker", work)
         gather(folder, [source.module for source in self._functions.values()], self._files)
         return os.path.basename(worker_program(folder, "mapworker", work, here=False))

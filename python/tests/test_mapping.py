@@ -14,7 +14,7 @@ import unittest
 from unittest import mock
 
 import berth
-from berth import mapping, maprun
+from berth import maphosts, mapping, maprun
 from berth.mapkept import Kept, kept_file
 
 from . import mapjobs
@@ -93,6 +93,15 @@ class Mapping(MapCase):
         self.assertLessEqual({"gpu1"}, set((self.path / "reached").read_text().split()))
         with self.assertRaisesRegex(ValueError, "hosts are names for ssh"):
             self.map(mapjobs.double, [1], hosts=[])
+        for bad in ({}, {"image": "x", "pods": 3}):
+            with self.assertRaisesRegex(ValueError, 'kubernetes has an "image"'):
+                self.map(mapjobs.double, [1], kubernetes=bad)
+        with self.assertRaisesRegex(ValueError, "not both"):
+            self.map(mapjobs.double, [1], hosts="a", kubernetes={"image": "x"})
+        self.assertEqual(
+            maphosts.away(None, {"image": "x", "workers": 2, "berth_image": "y"}),
+            ["--kubernetes", "--files", ".", "--image", "x", "--workers", "2", "--berth-image", "y"],
+        )
         with self.assertRaisesRegex(ValueError, "files go to hosts"):
             self.map(mapjobs.double, [1], files=["x"])
 

@@ -37,20 +37,20 @@ type podFlags struct {
 
 func (k *podFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.BoolVar(&k.kubernetes, "kubernetes", false, "use pods of a cluster with berth's driver, through\nyour kubectl: --workers of them, with --memory each")
+	flags.BoolVar(&k.kubernetes, "kubernetes", false, "run the workers in pods of a cluster that has\nberth's driver, through your kubectl")
 	flags.StringVar(&k.image, "image", "", "with --kubernetes: `IMAGE` of the workers")
-	flags.StringVar(&k.namespace, "namespace", "default", "with --kubernetes: `NAME` of the namespace of the pods")
+	flags.StringVar(&k.namespace, "namespace", "", "with --kubernetes: `NAME` of the namespace of the\npods (default: default)")
 	flags.StringVar(&k.context, "context", "", "with --kubernetes: `NAME` of the context of kubectl")
 	flags.StringVar(&k.berthImage, "berth-image", "", "with --kubernetes: `IMAGE` that brings berth\n(default: that of this version)")
-	flags.BoolVar(&k.dryRun, "dry-run", false, "with --kubernetes: print the manifests, and do nothing")
+	flags.BoolVar(&k.dryRun, "dry-run", false, "with --kubernetes: print the manifests and do\nnothing")
 }
 
 // check refuses what cannot be meant.
 func (k *podFlags) check(o *runOptions) error {
-	given := k.image != "" || k.berthImage != "" || k.context != "" || k.dryRun
+	given := k.image != "" || k.berthImage != "" || k.namespace != "" || k.context != "" || k.dryRun
 	switch {
 	case !k.kubernetes && given:
-		return console.Usage("--image, --berth-image, --context and --dry-run need --kubernetes")
+		return console.Usage("--image, --berth-image, --namespace, --context and --dry-run need --kubernetes")
 	case !k.kubernetes:
 		return nil
 	case k.image == "":
@@ -62,6 +62,9 @@ func (k *podFlags) check(o *runOptions) error {
 	}
 	return nil
 }
+
+// in returns the namespace of the pods.
+func (k *podFlags) in() string { return cmp.Or(k.namespace, "default") }
 
 // job returns the Job of a run. Its name is that of the output: the same command again
 // finds it.
@@ -90,7 +93,7 @@ func (k *podFlags) print(o *runOptions) error {
 	}
 	var text bytes.Buffer
 	for _, each := range job.Objects("") {
-		each["metadata"].(map[string]any)["namespace"] = k.namespace
+		each["metadata"].(map[string]any)["namespace"] = k.in()
 		e := yaml.NewEncoder(&text)
 		e.SetIndent(2)
 		text.WriteString("---\n")
@@ -105,7 +108,7 @@ func (k *podFlags) print(o *runOptions) error {
 // open makes the Job of a run and opens the run. The returned function removes the Job.
 func (k *podFlags) open(ctx context.Context, o *runOptions, with programs.BatchOptions) (*programs.Batch, func(), error) {
 	cluster, err := kubectl.New(kubectl.Options{
-		Program: o.Getenv("KUBECTL"), Context: k.context, Namespace: k.namespace, Environ: o.Environ, Patience: podPatience,
+		Program: o.Getenv("KUBECTL"), Context: k.context, Namespace: k.in(), Environ: o.Environ, Patience: podPatience,
 	})
 	if err != nil {
 		return nil, nil, err
