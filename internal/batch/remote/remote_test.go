@@ -218,6 +218,11 @@ func TestBatchOnAnotherMachine(t *testing.T) {
 	if log := m.log.String(); !strings.Contains(log, "[worker 1, GPU ") || !strings.Contains(log, " of gpu1] place ") {
 		t.Errorf("the log is %.200q", log)
 	}
+	var clean strings.Builder
+	passLines(&clean, strings.NewReader("o\tne\r\n\x1b[2Jtwo\n"+strings.Repeat("x", lineBytes)+"\nend"))
+	if want := "o\tne\n?[2Jtwo\n" + strings.Repeat("x", lineBytes) + "\n\nend\n"; clean.String() != want {
+		t.Errorf("%.60q", clean.String())
+	}
 	if s.link.Latency() <= 0 {
 		t.Error("its distance is not known")
 	}

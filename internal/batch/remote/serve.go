@@ -41,6 +41,9 @@ type Site struct {
 // greetPatience is how long a runner may take to say something after the greeting.
 const greetPatience = time.Minute
 
+// leavePatience is how long the end of a session may take.
+const leavePatience = 30 * time.Second
+
 // Serve works for the runner at the other end of a pipe, until that is gone.
 func Serve(ctx context.Context, from io.Reader, to io.Writer, site Site) error {
 	if err := (greeting{site.Berth, newest, oldest}).write(to); err != nil {
@@ -61,7 +64,15 @@ func Serve(ctx context.Context, from io.Reader, to io.Writer, site Site) error {
 	case <-h.bye:
 	}
 	cancel()
-	h.leave()
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		h.leave()
+	}()
+	select {
+	case <-left:
+	case <-time.After(leavePatience): // the pipe takes nothing; what is left ends with this process
+	}
 	if err := h.link.Err(); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("the runner is gone: %w", err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/transport"
 	"github.com/berth-gpu/berth/internal/batch/wire"
 	"github.com/berth-gpu/berth/internal/process/child"
+	"github.com/berth-gpu/berth/internal/text/term"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -314,7 +315,7 @@ func (f *fleet) lost(h *host, err error, lasted bool) {
 // sentence returns what happened to a connection.
 func sentence(err error) string {
 	if text := err.Error(); text != "EOF" {
-		return strings.TrimSuffix(text, ".")
+		return strings.TrimSuffix(term.Clean(text), ".")
 	}
 	return "the connection ended"
 }
