@@ -52,7 +52,8 @@ func (s *shop) Acquire(ctx context.Context, req batch.WorkerRequest) (batch.Gran
 		}
 		return batch.Grant{
 			GPU: batch.GPU{UUID: fmt.Sprint("GPU-", n), Index: n, Name: "test"}, Env: []string{"PLACE=" + fmt.Sprint(n)}, Recall: s.recall,
-			Why: func(bool) string { return "the test says so" },
+			Started: func(int) error { return ctx.Err() }, // a daemon is asked with the context of the grant
+			Why:     func(bool) string { return "the test says so" },
 			Release: func() {
 				s.mu.Lock()
 				s.released++

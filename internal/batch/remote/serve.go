@@ -100,6 +100,7 @@ type post struct {
 	grant    batch.Grant
 	process  batch.Process // nil until it is started
 	asked    bool          // the runner ended it
+	forget   func()        // ends the context of the grant
 	released chan struct{}
 	ended    chan struct{} // closed when the worker is gone; nil until it is started
 }
@@ -237,14 +238,19 @@ func (h *hands) acquire(ctx context.Context, m message) {
 	g, err := h.workshop.Acquire(ctx, batch.WorkerRequest{Avoid: m.Avoid, Failures: failures})
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	cancelled := ctx.Err() != nil
-	h.asks[m.ID]()
+	cancelled, cancel := ctx.Err() != nil, h.asks[m.ID]
 	delete(h.asks, m.ID)
+	if err != nil {
+		cancel()
+	}
 	switch {
 	case err == nil && (cancelled || h.closed):
-		h.busy.Go(func() { giveBack(&g) }) // this function keeps the workshop open
+		h.busy.Go(func() { // this function keeps the workshop open
+			giveBack(&g)
+			cancel()
+		})
 	case err == nil:
-		p := &post{grant: g, released: make(chan struct{})}
+		p := &post{grant: g, forget: cancel, released: make(chan struct{})}
 		h.posts[m.ID] = p
 		h.begin(func() { h.watch(m.ID, p) })
 		device := g.GPU
@@ -412,5 +418,6 @@ func (h *hands) release(id uint32, p *post) {
 			<-ended
 		}
 		giveBack(&p.grant)
+		p.forget()
 	})
 }
