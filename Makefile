@@ -202,7 +202,7 @@ systemd: ## jobs and services of a real daemon under a real systemd, in a small 
 	test/systemd/run.sh
 
 .PHONY: test-hosts
-test-hosts: build ## batches over ssh on three machines in network namespaces, which are killed, cut off and slow (root; four minutes)
+test-hosts: build ## batches over ssh on three machines in network namespaces, which are killed, cut off and slow (root; five minutes)
 	test/hosts/run.sh
 
 .PHONY: past-chaos

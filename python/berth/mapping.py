@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections.abc
 import itertools
 import json
+import os
 import sys
 import tempfile
 import time
@@ -19,6 +20,7 @@ from typing import (
 
 from . import maparrays, workers
 from .client import BerthError, Client
+from .maphosts import away, gather
 from .mapkept import Kept, kept_file
 from .maprun import Runner, check_places, run_command, worker_program, write
 from .mapsource import source_of
@@ -78,6 +80,10 @@ def map(
     ready_timeout: Optional[float] = None,
     progress: bool = True,
     client: Optional[Client] = None,
+    hosts: Union[str, Iterable[str], None] = None,
+    files: Iterable[str] = (),
+    python: Optional[str] = None,
+    kubernetes: Optional[Dict[str, Any]] = None,
 ) -> List[Any]:
     """Calls a function with batches of records on every GPU, and returns the
     outcomes::
@@ -102,7 +108,12 @@ def map(
     With a ``name``, a call that was stopped goes on when it is made again.
     ``read`` makes of a record what the function gets, and ``write`` of an
     outcome what map returns: ``io_threads`` threads of each worker call them
-    while the GPU computes."""
+    while the GPU computes.
+
+    With ``hosts="gpu1,gpu2:2"``, workers run on other machines over ssh. The
+    modules of the functions go there, and ``files``; the libraries that they
+    import have to be there. ``python`` is the interpreter of the workers. With
+    ``kubernetes={"image": …, "workers": 8}``, they run in pods of a cluster."""
     call = _Call(**locals())
     came: List[Outcome] = []
     for group in call.outcomes():
@@ -140,6 +151,10 @@ def imap(
     ready_timeout: Optional[float] = None,
     progress: bool = True,
     client: Optional[Client] = None,
+    hosts: Union[str, Iterable[str], None] = None,
+    files: Iterable[str] = (),
+    python: Optional[str] = None,
+    kubernetes: Optional[Dict[str, Any]] = None,
 ) -> Iterator[Any]:
     """Does what :func:`map` does, and gives outcomes as they come. It takes
     records as it needs them: neither the records nor the outcomes have to fit
@@ -198,6 +213,10 @@ class _Call:
         ready_timeout: Optional[float],
         progress: bool,
         client: Optional[Client],
+        hosts: Union[str, Iterable[str], None],
+        files: Iterable[str],
+        python: Optional[str],
+        kubernetes: Optional[Dict[str, Any]],
         streaming: bool = False,
     ):
         if not isinstance(records, collections.abc.Iterable):
@@ -215,6 +234,11 @@ class _Call:
             if given is not None:
                 self._functions[role] = source_of(given, role)
         workers._check(function, init, each)
+        elsewhere = away(hosts, kubernetes)
+        self._away, self._files = bool(elsewhere), list(files)
+        if self._files and not self._away:
+            raise ValueError("map: files go to hosts, and there are none: give hosts, or leave files out")
+        self._python = python or ("python3" if self._away else sys.executable)
         self._records, self._batch, self._each, self._threads = records, batch, each, io_threads
         self._progress, self._streaming, self._in_turn = progress, streaming, streaming and ordered
         self._name, self._title = name, name or getattr(function, "__name__", "map")
@@ -229,7 +253,7 @@ class _Call:
             "memory": None if memory is None else "%dMiB" % mib(memory), "where": where, "service": service,
             "timeout": timeout, "ready_timeout": ready_timeout, "cost": "none" if self._in_turn else None,
             "expect": len(records) if isinstance(records, collections.abc.Sized) else None,
-        })  # fmt: skip
+        }) + elsewhere  # fmt: skip
 
     def outcomes(self) -> Iterator[List[Outcome]]:
         """Gives the outcomes as they come, several at a time."""
@@ -253,15 +277,15 @@ class _Call:
             yield self._drain()
             if chunk:
                 with tempfile.TemporaryDirectory(prefix="berth-map-") as folder:
-                    yield from self._run(itertools.chain([chunk], chunks), self._program(folder))
+                    yield from self._run(itertools.chain([chunk], chunks), self._program(folder), folder if self._away else None)
                 break
         yield self._drain()
         if self._given_up is not None:
             raise self._given_up
 
-    def _run(self, chunks: Iterator[bytes], program: str) -> Iterator[List[Outcome]]:
+    def _run(self, chunks: Iterator[bytes], program: str, folder: Optional[str]) -> Iterator[List[Outcome]]:
         came = 0
-        with Runner("map", self._command + ["--", sys.executable, program], self._progress) as runner:
+        with Runner("map", self._command + ["--", self._python, program], self._progress, folder=folder) as runner:
             for lines in runner.answers(chunks, self._room):
                 yield self._drain()
                 if lines:
@@ -340,9 +364,13 @@ class _Call:
         for role, source in self._functions.items():
             functions[role] = {"module": source.module, "name": source.name}
             if not source.module:
-                functions[role]["file"] = write(folder, role + ".py", source.text)
+                file = write(folder, "berth_map_" + role + ".py", source.text)
+                functions[role]["file"] = os.path.basename(file) if self._away else file
         work = {"functions": functions, "each": self._each, "io_threads": self._threads}
-        return worker_program(folder, "mapworker", work)
+        if not self._away:
+            return worker_program(folder, "mapworker", work)
+        gather(folder, [source.module for source in self._functions.values()], self._files)
+        return os.path.basename(worker_program(folder, "mapworker", work, here=False))
 
 
 def _outcome(answer: Any) -> Outcome:

@@ -55,15 +55,16 @@ def check_places(who: str, gpus: Union[int, str], workers_per_gpu: int) -> None:
         raise ValueError('%s: gpus is "all" or a number from 1, not %r' % (who, gpus))
 
 
-def worker_program(folder: str, module: str, work: Dict[str, Any]) -> str:
+def worker_program(folder: str, module: str, work: Dict[str, Any], here: bool = True) -> str:
     """Writes the program of the workers, which call ``serve`` of a module of the
-    package with ``work``, and returns its path."""
-    path = [os.path.abspath(entry) for entry in sys.path]
+    package with ``work``, and returns its path. Workers that do not run ``here`` find
+    what they import beside it."""
+    path = "sys.path[:] = %r\n\n" % [os.path.abspath(entry) for entry in sys.path] if here else ""
     program = (
-        "# The program of workers of berth.\nimport sys\n\nsys.path[:] = %r\n\n"
+        "# The program of workers of berth.\nimport sys\n\n%s"
         'if __name__ == "__main__":\n    from berth.%s import serve\n\n    serve(%r)\n' % (path, module, work)
     )
-    return write(folder, "worker.py", program)
+    return write(folder, "berth_worker.py" if not here else "worker.py", program)
 
 
 def write(folder: str, name: str, text: str) -> str:
@@ -86,7 +87,7 @@ class Runner:
     """``berth run``, fed with lines and answering with lines. ``progress`` shows all
     that it says, ``prints`` what its workers print."""
 
-    def __init__(self, who: str, command: List[str], progress: bool = True, prints: bool = False):
+    def __init__(self, who: str, command: List[str], progress: bool = True, prints: bool = False, folder: Optional[str] = None):
         self._who = who
         self._forward, self._prints = progress, prints
         self._half = ""  # a line that is not whole yet
@@ -97,7 +98,7 @@ class Runner:
         inherit = progress and _is_terminal(sys.stderr)
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None if inherit else subprocess.PIPE,
-            bufsize=0, start_new_session=True,  # an interrupt of the terminal reaches this process, which stops it
+            bufsize=0, cwd=folder, start_new_session=True,  # an interrupt of the terminal reaches this process, which stops it
         )  # fmt: skip
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None

@@ -14,7 +14,7 @@ import unittest
 from unittest import mock
 
 import berth
-from berth import mapping, maprun
+from berth import maphosts, mapping, maprun
 from berth.mapkept import Kept, kept_file
 
 from . import mapjobs
@@ -66,6 +66,44 @@ class MapCase(DaemonCase):
 class Mapping(MapCase):
     def test_a_list(self):
         self.assertEqual(self.map(mapjobs.double, range(2000)), [2 * n for n in range(2000)])
+
+    def test_on_other_machines(self):
+        """An ssh that runs the command on this machine, in another folder and without its
+        PYTHONPATH."""
+        ssh = self.path / "ssh"
+        ssh.write_text(
+            '#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\necho "$2" >>"$MAP_FOLDER/reached"\n'
+            'unset PYTHONPATH\ncd / && exec sh -c "$3"\n'
+        )
+        ssh.chmod(0o755)
+        (self.path / "data.txt").write_text("7")
+        values = {
+            "BERTH_SSH": str(ssh), "XDG_CACHE_HOME": str(self.path / "cache"),
+            "PATH": os.path.dirname(BINARY) + os.pathsep + os.environ["PATH"],
+        }  # fmt: skip
+
+        def scaled(numbers):
+            factor = int(open("data.txt").read())
+            return [factor * number for number in numbers]
+
+        with mock.patch.dict(os.environ, values):
+            options = {"hosts": ["gpu1", "gpu2:1"], "files": [str(self.path / "data.txt")], "python": sys.executable}
+            self.assertEqual(self.map(scaled, range(50), **options), [7 * n for n in range(50)])
+            self.assertEqual(self.map(mapjobs.double, [1, 2], hosts="gpu1", python=sys.executable), [2, 4])
+        self.assertLessEqual({"gpu1"}, set((self.path / "reached").read_text().split()))
+        with self.assertRaisesRegex(ValueError, "hosts are names for ssh"):
+            self.map(mapjobs.double, [1], hosts=[])
+        for bad in ({}, {"image": "x", "pods": 3}):
+            with self.assertRaisesRegex(ValueError, 'kubernetes has an "image"'):
+                self.map(mapjobs.double, [1], kubernetes=bad)
+        with self.assertRaisesRegex(ValueError, "not both"):
+            self.map(mapjobs.double, [1], hosts="a", kubernetes={"image": "x"})
+        self.assertEqual(
+            maphosts.away(None, {"image": "x", "workers": 2, "berth_image": "y"}),
+            ["--kubernetes", "--files", ".", "--image", "x", "--workers", "2", "--berth-image", "y"],
+        )
+        with self.assertRaisesRegex(ValueError, "files go to hosts"):
+            self.map(mapjobs.double, [1], files=["x"])
 
     def test_nothing_starts_nothing(self):
         with mock.patch.object(mapping, "Runner", side_effect=AssertionError):

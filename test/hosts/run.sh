@@ -9,7 +9,7 @@ cd "$(dirname "$0")/../.."
 deploy/tools.sh sshd
 berth=$PWD/bin/berth
 here=$PWD/test/hosts
-records=${RECORDS:-200000} each=${EACH_MS:-2} cut=${CUT_SECONDS:-60}
+records=${RECORDS:-200000} each=${EACH_MS:-3} cut=${CUT_SECONDS:-60}
 dir=$(mktemp -d /tmp/berth-hosts.XXXXXX)
 net=berth-$$
 failures=0

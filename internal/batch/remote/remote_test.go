@@ -52,7 +52,8 @@ func (s *shop) Acquire(ctx context.Context, req batch.WorkerRequest) (batch.Gran
 		}
 		return batch.Grant{
 			GPU: batch.GPU{UUID: fmt.Sprint("GPU-", n), Index: n, Name: "test"}, Env: []string{"PLACE=" + fmt.Sprint(n)}, Recall: s.recall,
-			Why: func(bool) string { return "the test says so" },
+			Started: func(int) error { return ctx.Err() }, // a daemon is asked with the context of the grant
+			Why:     func(bool) string { return "the test says so" },
 			Release: func() {
 				s.mu.Lock()
 				s.released++
@@ -217,6 +218,11 @@ func TestBatchOnAnotherMachine(t *testing.T) {
 	}
 	if log := m.log.String(); !strings.Contains(log, "[worker 1, GPU ") || !strings.Contains(log, " of gpu1] place ") {
 		t.Errorf("the log is %.200q", log)
+	}
+	var clean strings.Builder
+	passLines(&clean, strings.NewReader("o\tne\r\n\x1b[2Jtwo\n"+strings.Repeat("x", lineBytes)+"\nend"))
+	if want := "o\tne\n?[2Jtwo\n" + strings.Repeat("x", lineBytes) + "\n\nend\n"; clean.String() != want {
+		t.Errorf("%.60q", clean.String())
 	}
 	if s.link.Latency() <= 0 {
 		t.Error("its distance is not known")

@@ -41,6 +41,9 @@ type Site struct {
 // greetPatience is how long a runner may take to say something after the greeting.
 const greetPatience = time.Minute
 
+// leavePatience is how long the end of a session may take.
+const leavePatience = 30 * time.Second
+
 // Serve works for the runner at the other end of a pipe, until that is gone.
 func Serve(ctx context.Context, from io.Reader, to io.Writer, site Site) error {
 	if err := (greeting{site.Berth, newest, oldest}).write(to); err != nil {
@@ -61,7 +64,15 @@ func Serve(ctx context.Context, from io.Reader, to io.Writer, site Site) error {
 	case <-h.bye:
 	}
 	cancel()
-	h.leave()
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		h.leave()
+	}()
+	select {
+	case <-left:
+	case <-time.After(leavePatience): // the pipe takes nothing; what is left ends with this process
+	}
 	if err := h.link.Err(); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("the runner is gone: %w", err)
 	}
@@ -89,6 +100,7 @@ type post struct {
 	grant    batch.Grant
 	process  batch.Process // nil until it is started
 	asked    bool          // the runner ended it
+	forget   func()        // ends the context of the grant
 	released chan struct{}
 	ended    chan struct{} // closed when the worker is gone; nil until it is started
 }
@@ -226,14 +238,19 @@ func (h *hands) acquire(ctx context.Context, m message) {
 	g, err := h.workshop.Acquire(ctx, batch.WorkerRequest{Avoid: m.Avoid, Failures: failures})
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	cancelled := ctx.Err() != nil
-	h.asks[m.ID]()
+	cancelled, cancel := ctx.Err() != nil, h.asks[m.ID]
 	delete(h.asks, m.ID)
+	if err != nil {
+		cancel()
+	}
 	switch {
 	case err == nil && (cancelled || h.closed):
-		h.busy.Go(func() { giveBack(&g) }) // this function keeps the workshop open
+		h.busy.Go(func() { // this function keeps the workshop open
+			giveBack(&g)
+			cancel()
+		})
 	case err == nil:
-		p := &post{grant: g, released: make(chan struct{})}
+		p := &post{grant: g, forget: cancel, released: make(chan struct{})}
 		h.posts[m.ID] = p
 		h.begin(func() { h.watch(m.ID, p) })
 		device := g.GPU
@@ -401,5 +418,6 @@ func (h *hands) release(id uint32, p *post) {
 			<-ended
 		}
 		giveBack(&p.grant)
+		p.forget()
 	})
 }

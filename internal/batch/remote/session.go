@@ -16,6 +16,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batch"
 	"github.com/berth-gpu/berth/internal/batch/wire"
+	"github.com/berth-gpu/berth/internal/text/term"
 )
 
 // Pipe is a pipe to `berth work` on a machine.
@@ -90,7 +91,7 @@ func Connect(ctx context.Context, pipe Pipe, order Order) (*Session, error) {
 		return s.hear(text)
 	}, pipe.Cut)
 	log := s.link.Open(streamLog)
-	go func() { _, _ = io.Copy(order.Log, log) }() // ends with the link
+	go passLines(order.Log, log) // ends with the link
 	go s.watch()
 	close(began)
 	if err := s.link.Say(message{Type: sayTask, Version: version, Task: &order.Task}); err != nil {
@@ -104,6 +105,28 @@ func Connect(ctx context.Context, pipe Pipe, order Order) (*Session, error) {
 	case <-ctx.Done():
 		s.link.End(ctx.Err())
 		return nil, ctx.Err()
+	}
+}
+
+// lineBytes is the longest line of the log; a longer one is cut into several.
+const lineBytes = 16 << 10
+
+// passLines writes lines, without commands to the terminal: another machine is not
+// trusted with it. If the log fails, lines are dropped: the run matters more.
+func passLines(to io.Writer, from io.Reader) {
+	r := bufio.NewReaderSize(from, lineBytes)
+	for {
+		line, err := r.ReadSlice('\n')
+		if len(line) > 0 {
+			words := strings.Split(strings.TrimRight(string(line), "\r\n"), "\t")
+			for i := range words {
+				words[i] = term.Clean(words[i])
+			}
+			_, _ = to.Write([]byte(strings.Join(words, "\t") + "\n"))
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return
+		}
 	}
 }
 
@@ -155,7 +178,7 @@ func (s *Session) hear(text []byte) error {
 		shut(s.ready) // only this goroutine closes it
 		return nil
 	case sayNote:
-		s.order.Say("%s: %s", s.order.Host, m.Text)
+		s.order.Say("%s: %s", s.order.Host, term.Clean(m.Text))
 		return nil
 	case sayBill:
 		select {

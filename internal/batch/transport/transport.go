@@ -150,6 +150,24 @@ func (c *Conn) Why(err error) error {
 	return &f
 }
 
+// Pod is the way into a pod, by a command of the user's own kubectl.
+func Pod(name string, command []string) Way {
+	return Way{Host: name, Command: command, explain: ofKubectl}
+}
+
+// ofKubectl says why kubectl, or berth at its other end, failed.
+func ofKubectl(status int, said []string) Failure {
+	f := last(status, said)
+	f.Text = strings.TrimPrefix(f.Text, "error: ")
+	for _, part := range []string{"(Forbidden)", "(Unauthorized)"} {
+		if strings.Contains(f.Text, part) {
+			f.Lasting = true
+			f.Text += ": you need the right to create pods/exec there"
+		}
+	}
+	return f
+}
+
 // SSH is the way to another machine over the user's own ssh, which asks for nothing.
 // program is ssh with the arguments that the user wants, and berth the program there.
 func SSH(program []string, host, berth string) Way {

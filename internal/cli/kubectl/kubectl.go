@@ -1,15 +1,16 @@
 // Package kubectl asks a Kubernetes cluster for what berth's driver knows about each
-// node.
+// node, and runs the Jobs whose pods work for a batch.
 //
 // It uses the user's own kubectl: the cluster, the user and the rights are those of
 // kubectl, and this program keeps no key.
 //
-// It only reads. It starts kubectl without a shell, gives every call a deadline, and
+// It changes nothing but those Jobs. It starts kubectl without a shell, gives every call a deadline, and
 // reads no more of an answer than a node can have to say. A name in an answer becomes
 // part of an address only if Kubernetes would have given it.
 package kubectl
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -96,6 +97,11 @@ func find(program string) ([]string, error) {
 
 // run runs kubectl and returns up to most bytes of its output.
 func (c *Cluster) run(ctx context.Context, most int, args ...string) ([]byte, error) {
+	return c.runWith(ctx, nil, most, args...)
+}
+
+// runWith does the same, with something on the standard input of kubectl.
+func (c *Cluster) runWith(ctx context.Context, input []byte, most int, args ...string) ([]byte, error) {
 	limited, cancel := context.WithTimeout(ctx, c.Patience)
 	defer cancel()
 	args = append(args, fmt.Sprintf("--request-timeout=%.0fs", max(1, c.Patience.Seconds())))
@@ -106,6 +112,9 @@ func (c *Cluster) run(ctx context.Context, most int, args ...string) ([]byte, er
 	const said = 16 << 10
 	out, errs := &bounded{most: most, full: cancel}, &bounded{most: said}
 	cmd.Env, cmd.Stdout, cmd.Stderr = c.Environ, out, errs
+	if input != nil {
+		cmd.Stdin = bytes.NewReader(input)
+	}
 	cmd.WaitDelay = time.Second // a program that kubectl started may still hold its output
 	err := cmd.Run()
 	switch {

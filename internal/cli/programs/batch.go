@@ -102,6 +102,12 @@ func OpenBatch(ctx context.Context, d Daemon, o BatchOptions) (*Batch, error) {
 	return b, nil
 }
 
+// Close ends a batch that is not going to run.
+func (b *Batch) Close() error {
+	b.close()
+	return b.Run.Close()
+}
+
 // Work runs the batch. Meanwhile it watches the devices and leases, and reports the
 // progress of the batch to the daemon.
 func (b *Batch) Work(ctx context.Context) (batch.Summary, error) {

@@ -19,6 +19,7 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/transport"
 	"github.com/berth-gpu/berth/internal/batch/wire"
 	"github.com/berth-gpu/berth/internal/process/child"
+	"github.com/berth-gpu/berth/internal/text/term"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -36,6 +37,10 @@ type HostOptions struct {
 	Files  *remote.Files // that go to the hosts; nil if they are there
 	Berth  string        // version of this berth
 	Silent time.Duration // a host that is silent for so long is gone
+
+	// Discover returns the hosts that there are now, if they come and go. Nil means that
+	// Hosts has all.
+	Discover func(ctx context.Context) ([]Host, error)
 }
 
 // ParseHosts reads a list of hosts, such as gpu1,gpu2:2,me@gpu3: the name for ssh, and
@@ -154,11 +159,70 @@ func (f *fleet) tell() {
 // run keeps the connections until ctx ends.
 func (f *fleet) run(ctx context.Context) {
 	var all sync.WaitGroup
-	for _, h := range f.hosts {
-		all.Go(func() { f.keep(ctx, h) })
+	defer all.Wait()
+	if f.o.Discover == nil {
+		for _, h := range f.hosts {
+			all.Go(func() { f.keep(ctx, h) })
+		}
+		return
 	}
-	all.Wait()
+	leave := map[string]context.CancelFunc{} // of the hosts that are kept
+	told := ""
+	for {
+		now, err := f.o.Discover(ctx)
+		if err != nil && ctx.Err() == nil && err.Error() != told {
+			told = err.Error()
+			f.o.Say("%s", told)
+		}
+		for _, h := range now {
+			if leave[h.Way.Host] != nil {
+				continue
+			}
+			kept, cancel := context.WithCancel(ctx)
+			leave[h.Way.Host] = cancel
+			one := &host{Host: h}
+			f.mu.Lock()
+			f.hosts = append(f.hosts, one)
+			f.mu.Unlock()
+			all.Go(func() { f.keep(kept, one) })
+		}
+		for name, cancel := range leave {
+			if err == nil && !slices.ContainsFunc(now, func(h Host) bool { return h.Way.Host == name }) {
+				cancel()
+				delete(leave, name)
+				f.drop(name)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			for _, cancel := range leave {
+				cancel()
+			}
+			return
+		case <-time.After(discoverEvery):
+		}
+	}
 }
+
+// drop forgets a host that is not there any more.
+func (f *fleet) drop(name string) {
+	f.mu.Lock()
+	var gone *remote.Session
+	f.hosts = slices.DeleteFunc(f.hosts, func(h *host) bool {
+		if h.Way.Host == name {
+			gone = h.session
+		}
+		return h.Way.Host == name
+	})
+	f.tell()
+	f.mu.Unlock()
+	if gone != nil {
+		gone.Close(0)
+	}
+}
+
+// discoverEvery is how often hosts that come and go are looked for.
+const discoverEvery = 3 * time.Second
 
 // keep keeps the connection to one host.
 func (f *fleet) keep(ctx context.Context, h *host) {
@@ -251,7 +315,7 @@ func (f *fleet) lost(h *host, err error, lasted bool) {
 // sentence returns what happened to a connection.
 func sentence(err error) string {
 	if text := err.Error(); text != "EOF" {
-		return strings.TrimSuffix(text, ".")
+		return strings.TrimSuffix(term.Clean(text), ".")
 	}
 	return "the connection ended"
 }
@@ -280,14 +344,14 @@ func (h *host) hopeless() bool {
 func (f *fleet) expecting() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.ContainsFunc(f.hosts, func(h *host) bool { return !h.was && !h.hopeless() })
+	return f.o.Discover != nil && len(f.hosts) == 0 || slices.ContainsFunc(f.hosts, func(h *host) bool { return !h.was && !h.hopeless() })
 }
 
 // Acquire asks every host that is connected for a place and returns the first. The others
 // may still answer: the next call gets what they grant, if it comes soon.
 func (f *fleet) Acquire(ctx context.Context, req batch.WorkerRequest) (batch.Grant, error) {
 	refused := map[*host]error{}
-	answers := make(chan answer, 2*len(f.hosts))
+	answers := make(chan answer, 64)
 	for {
 		for len(answers) > 0 { // nobody else reads them
 			a := <-answers
@@ -295,7 +359,7 @@ func (f *fleet) Acquire(ctx context.Context, req batch.WorkerRequest) (batch.Gra
 		}
 		f.mu.Lock()
 		changed := f.changed
-		waiting := false
+		waiting, unborn := false, f.o.Discover != nil && len(f.hosts) == 0
 		for _, h := range f.hosts {
 			switch {
 			case refused[h] != nil || h.hopeless():
@@ -307,7 +371,7 @@ func (f *fleet) Acquire(ctx context.Context, req batch.WorkerRequest) (batch.Gra
 			waiting = true
 		}
 		f.mu.Unlock()
-		if !waiting {
+		if !waiting && !unborn {
 			return batch.Grant{}, f.refusal(refused)
 		}
 		select {
@@ -331,12 +395,12 @@ type answer struct {
 // refusal sums up why no host has a place.
 func (f *fleet) refusal(refused map[*host]error) error {
 	var why []string
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, h := range f.hosts {
 		err := refused[h]
 		if err == nil {
-			f.mu.Lock()
 			err = h.last
-			f.mu.Unlock()
 		}
 		if err != nil {
 			why = append(why, h.Way.Host+": "+strings.TrimPrefix(sentence(err), batch.ErrRefused.Error()+": "))

@@ -43,9 +43,9 @@ func (h *hostFlags) add(cmd *cobra.Command) {
 }
 
 // check refuses what cannot be meant.
-func (h *hostFlags) check() error {
+func (h *hostFlags) check(kubernetes bool) error {
 	switch {
-	case len(h.hosts) == 0 && (len(h.files) > 0 || h.sameFiles):
+	case len(h.hosts) == 0 && !kubernetes && (len(h.files) > 0 || h.sameFiles):
 		return console.Usage("--files and --same-files need --hosts: on this machine workers find their files anyway")
 	case len(h.hosts) > 0 && len(h.files) == 0 && !h.sameFiles:
 		return console.Usage("--hosts needs --files or --same-files: say which files the workers need there, as in --files worker.py, or that the hosts have the same folder")
@@ -91,7 +91,10 @@ const defaultSilence = 15 * time.Second
 
 // newWork returns the command that a runner starts on a host.
 func newWork(con *console.Console) *cobra.Command {
-	return &cobra.Command{
+	var pod bool
+	var install string
+	var await console.Seconds
+	cmd := &cobra.Command{
 		Use:   "work",
 		Short: "Start workers for a runner on another machine",
 		Long: `Start workers for "berth run --hosts" on another machine, which starts this
@@ -101,24 +104,46 @@ for people.`,
 		Hidden:  true,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case install != "":
+				return programs.Install(install)
+			case await.Known():
+				return programs.AwaitRunners(cmd.Context(), podLock(), await.Duration())
+			}
 			signal.Ignore(syscall.SIGPIPE) // the end of the pipe is the end of the session, which ends the workers
 			cache, err := os.UserCacheDir()
 			if err != nil {
 				return err
 			}
-			h := hosted{Console: con}
+			h := hosted{Console: con, pod: pod}
 			defer h.close()
 			return remote.Serve(cmd.Context(), con.In, con.Out, remote.Site{
 				Berth: con.Version, Cache: filepath.Join(cache, "berth", "files"), Open: h.open,
 			})
 		},
 	}
+	flags := cmd.Flags()
+	flags.BoolVar(&pod, "pod", false, "this is a pod: Kubernetes has leased its GPU")
+	flags.Var(&await, "await", "only wait, until no runner was here for this `TIME`")
+	flags.StringVar(&install, "install", "", "only copy this program to a `PATH`")
+	return cmd
+}
+
+// podLock returns the file that says whether a runner uses a pod. It is beside this program,
+// which was put where it can be.
+func podLock() string {
+	self, err := os.Executable()
+	if err != nil {
+		return "runner"
+	}
+	return filepath.Join(filepath.Dir(self), "runner")
 }
 
 // hosted is this machine as a runner on another one uses it.
 type hosted struct {
 	*console.Console
-	daemon *client.Client
+	pod    bool           // it has no daemon
+	daemon *client.Client // nil until it is asked
 }
 
 func (h *hosted) close() {
@@ -132,8 +157,15 @@ func (h *hosted) open(ctx context.Context, t remote.Task, folder string, log io.
 	if len(t.Command) == 0 {
 		return nil, &remote.Refusal{Text: "there is no command: this is not the protocol", Lasting: true}
 	}
+	if folder == "" {
+		folder = "."
+	}
 	if err := os.Chdir(folder); err != nil { // commands and files are named from there
 		return nil, &remote.Refusal{Text: fmt.Sprintf("workers cannot run in %s there (%v): take the files along with --files", folder, errors.Unwrap(err)), Lasting: true}
+	}
+	if h.pod {
+		w, err := programs.OpenPodShop(t, h.Getenv, h.Environ, log, podLock())
+		return w, lastingly(err)
 	}
 	var err error
 	if h.daemon, err = h.Daemon(ctx); err != nil {
@@ -143,11 +175,13 @@ func (h *hosted) open(ctx context.Context, t remote.Task, folder string, log io.
 		Command: t.Command, Environ: h.Environ, Log: log, Say: say, Request: t.Request, PerGPU: max(t.PerGPU, 1), GPUs: t.GPUs,
 		Socket: h.Socket, Hold: programs.HoldOver(h.daemon),
 	})
+	return w, lastingly(err)
+}
+
+// lastingly makes a refusal of an error about the command of the workers.
+func lastingly(err error) error {
 	if missing := (*child.ProgramError)(nil); errors.As(err, &missing) {
-		return nil, &remote.Refusal{Text: fmt.Sprintf("the worker cannot be started there: %v", err), Lasting: true}
+		return &remote.Refusal{Text: fmt.Sprintf("the worker cannot be started there: %v", err), Lasting: true}
 	}
-	if err != nil {
-		return nil, err
-	}
-	return w, nil
+	return err
 }

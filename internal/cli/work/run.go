@@ -52,6 +52,7 @@ type runOptions struct {
 	tries         int
 	command       []string
 	hostFlags
+	podFlags
 }
 
 func newRun(con *console.Console) *cobra.Command {
@@ -70,13 +71,16 @@ as it comes, and keeps none.
 
 With --hosts, workers run on other machines: berth starts "berth work" on each
 over your ssh, which must not have to ask for a password. The daemon there
-leases. A host that goes is tried again, and its records go to others.`,
+leases. A host that goes is tried again, and its records go to others. With
+--kubernetes, they run in the pods of a Job, which ends with the run.`,
 		Example: `  berth run --input in.jsonl --output out.jsonl -- python worker.py
   berth run --input 'scans/*.tif' --output out.csv --memory 8GiB -- ./segment
   cat ids.txt | berth run --input - --input-format lines \
     --output out.jsonl.zst --workers-per-gpu 2 -- python worker.py
   berth run --hosts gpu1,gpu2:2,. --files worker.py,model \
-    --input in.jsonl --output out.jsonl -- python worker.py`,
+    --input in.jsonl --output out.jsonl -- python worker.py
+  berth run --kubernetes --image registry.example/worker:1 --workers 8 \
+    --memory 20GiB --input in.jsonl --output out.jsonl -- python /worker.py`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if dash := cmd.ArgsLenAtDash(); dash > 0 || dash < 0 && len(args) > 0 {
 				return console.Usage("%q is not a flag: give the worker after --, as in -- python worker.py", args[0])
@@ -106,6 +110,7 @@ leases. A host that goes is tried again, and its records go to others.`,
 	flags.Var(&o.ready, "ready-timeout", "a worker may load for this `TIME` (default 300s)")
 	flags.IntVar(&o.tries, "tries", 3, "mark a record that broke `N` workers")
 	o.hostFlags.add(cmd)
+	o.podFlags.add(cmd)
 	flags.BoolVar(&o.resume, "resume", true, "go on with an unfinished run")
 	flags.BoolVar(&o.force, "force", false, "replace the output, and forget an unfinished run")
 	flags.BoolVar(&o.spool, "spool", false, "keep standard input on disk, so that the run\ncan go on")
@@ -123,6 +128,9 @@ func (o *runOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if o.dryRun {
+		return o.podFlags.print(o)
+	}
 	shown := newRunScreen(o.Console)
 	above := *o.Console
 	above.Err = shown // messages about the daemon must not disturb the bars
@@ -133,9 +141,15 @@ func (o *runOptions) run(ctx context.Context) error {
 		PerGPU:  o.perGPU, GPUs: most, Socket: o.Socket,
 	}
 	var work *programs.Batch
-	if len(o.hosts) > 0 {
+	switch {
+	case o.kubernetes:
+		var end func()
+		if work, end, err = o.podFlags.open(ctx, o, with); err == nil {
+			defer end()
+		}
+	case len(o.hosts) > 0:
 		work, err = o.hostFlags.open(ctx, &above, with)
-	} else {
+	default:
 		c, unreachable := above.Daemon(ctx)
 		if unreachable != nil {
 			return unreachable
@@ -219,10 +233,10 @@ func (o *runOptions) check() error {
 		return console.Usage("--spool needs an output file: a run that writes to standard output cannot be resumed")
 	case o.spool && !slices.Equal(o.inputs, []string{"-"}):
 		return console.Usage("--spool needs --input -: berth can read files again anyway")
-	case o.Remote() && len(o.hosts) == 0:
+	case o.Remote() && len(o.hosts) == 0 && !o.kubernetes:
 		return console.Usage("run needs the daemon of this machine, over its socket: workers are processes here")
 	}
-	if err := o.hostFlags.check(); err != nil || o.piped() {
+	if err := cmp.Or(o.podFlags.check(o), o.hostFlags.check(o.kubernetes)); err != nil || o.piped() {
 		return err
 	}
 	if _, err := os.Stat(outcome.Dir(o.output)); !o.resume && !o.force && !errors.Is(err, fs.ErrNotExist) {

@@ -1,0 +1,81 @@
+"""What goes to other machines with ``berth.map(hosts=…)``: the program of the workers,
+this package, the modules of the functions, and files of the caller. The machines need
+Python and the libraries that the functions import.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import sysconfig
+from typing import Any, Dict, Iterable, List, Optional, Union
+
+from .client import BerthError
+
+PACKAGE = os.path.dirname(os.path.abspath(__file__))
+
+
+POD_OPTIONS = ("image", "workers", "namespace", "context", "berth_image")
+
+
+def away(hosts: Union[str, Iterable[str], None], kubernetes: Optional[Dict[str, Any]]) -> List[str]:
+    """Returns the arguments of berth run for workers on other machines or in pods, and
+    none for workers on this one."""
+    if hosts is not None and kubernetes is not None:
+        raise ValueError("map: give hosts or kubernetes, not both")
+    if kubernetes is not None:
+        wrong = sorted(set(kubernetes) - set(POD_OPTIONS))
+        if wrong or not kubernetes.get("image"):
+            raise ValueError('map: kubernetes has an "image", and may have %s, not %r' % (", ".join(POD_OPTIONS[1:]), kubernetes))
+        flags = [word for key in POD_OPTIONS if key in kubernetes for word in ("--" + key.replace("_", "-"), str(kubernetes[key]))]
+        return ["--kubernetes", "--files", "."] + flags
+    return [] if hosts is None else ["--hosts", host_list(hosts), "--files", "."]
+
+
+def host_list(hosts: Union[str, Iterable[str]]) -> str:
+    """Returns hosts as berth run takes them."""
+    names = [hosts] if isinstance(hosts, str) else list(hosts)
+    if not names or not all(isinstance(name, str) and name for name in names):
+        raise ValueError('map: hosts are names for ssh, such as "gpu1,gpu2:2" or ["gpu1", "gpu2:2"], not %r' % (hosts,))
+    return ",".join(names)
+
+
+def gather(folder: str, modules: Iterable[str], files: Iterable[str]) -> None:
+    """Copies this package, modules and files into a folder."""
+    _copy(PACKAGE, os.path.join(folder, "berth"))
+    for name in sorted({module.split(".")[0] for module in modules if module} - {"berth"}):
+        source = _home(name)
+        if source is not None:
+            _copy(source, os.path.join(folder, os.path.basename(source)))
+    for path in files:
+        relative = os.path.relpath(path)
+        if relative.startswith(os.pardir) or os.path.isabs(path):
+            relative = os.path.basename(os.path.abspath(path))
+        _copy(path, os.path.join(folder, relative))
+
+
+def _home(module: str) -> Optional[str]:
+    """Returns the file or folder of a module of the caller, or None if it is one that
+    is installed: the hosts have to have it."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if file is None:
+        return None
+    file = os.path.abspath(file)
+    installed: List[str] = [sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")]
+    if "site-packages" in file or "dist-packages" in file or any(file.startswith(path + os.sep) for path in installed):
+        return None
+    return os.path.dirname(file) if os.path.basename(file) == "__init__.py" else file
+
+
+def _copy(source: str, target: str) -> None:
+    if os.path.exists(target):
+        return
+    try:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if os.path.isdir(source):
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", ".git"))
+        else:
+            shutil.copyfile(source, target)
+    except (OSError, shutil.Error) as why:
+        raise BerthError("map: %s cannot go to the hosts: %s" % (source, why)) from None
