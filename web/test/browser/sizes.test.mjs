@@ -22,7 +22,7 @@ for (const [count, leases] of [[4, 12], [16, 40], [64, 90]]) {
     const d = await Daemon.start({ scenario: `devices: ${count}xrtx-4060\nspeed: 20\ntimeline:\n  - {device: all, load: 20}\n  - {device: ${count - 1}, ambient_celsius: 60, load: 100, cooling: 0.2}\n`, config: 'gpu:\n  max_pipelines: 8\n' });
     try {
       for (let i = 0; i < leases; i++) await d.lease({ id: `train-resnet-50-fold-${i}`, service: `service-${i % 4}`, gpu: String(i % (count - 1)), memory_mb: 512 + (i % 3) * 256, slots: 0, time_limit_seconds: 3600 });
-      await d.wait({ id: 'waits', memory_mb: 7500 });
+      await d.wait({ id: 'waits', gpu: '0', memory_mb: 7400 });
       const { value } = await d.request('POST', '/api/tokens', { name: 'viewer', role: 'viewer' });
       const uuid = `SIM-rtx-4060-${count - 1}`;
       while ((await d.request('GET', `/api/gpu/status?gpu=${uuid}`)).value.state !== 'CRITICAL') await new Promise((r) => setTimeout(r, 200));
