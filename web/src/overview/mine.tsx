@@ -17,7 +17,7 @@ import { memory, plural } from '../ui/format';
 import { Ago, For } from '../ui/time';
 import { Starts } from './queue';
 import { stopJob } from './stop';
-import { useOf } from './berths';
+import { usedOf } from './berths';
 
 // Own is something of the person who looks: a job, a request, or a lease.
 export type Own = { kind: 'job'; job: Job } | { kind: 'request'; request: Waiting } | { kind: 'lease'; lease: Lease };
@@ -103,7 +103,7 @@ function Line({ own }: { own: Own }) {
       const [used, asked] = l.parts.reduce(([u, n], p) => [u + (p.measured_mb ?? 0), n + p.memory_mb], [0, 0]);
       const acts = leaseActs(l, a);
       return <Thing name={l.id} href={to.lease(l.holder.user, l.id)} state={l.state === 'active' ? null : <Badge tone="info">{l.state}</Badge>} act={acts.find((it) => it.key === 'cancel') ?? acts.find((it) => it.key === 'release')}
-        says={<>{useOf(used, asked)} on {l.parts.map((p) => deviceLabel(p.gpu)).join(', ')}</>} />;
+        says={<>{usedOf(used, asked)} on {l.parts.map((p) => deviceLabel(p.gpu)).join(', ')}</>} />;
     }
   }
 }

@@ -36,16 +36,20 @@ async function story(count, leases, trouble) {
     const program = await d.program({ [gpu]: { memory_mb: Math.round(asked * 1024 * used), load: 3 } }, { uid });
     await d.command(uid, 'allocate', service, `${asked}GiB`, '--id', i < work.length ? id : `${id}-${i}`, '--gpu', gpu, '--pid', String(program.pid), '--time', `${1 + (i % 4)}h`, '--timeout', '0').catch(() => program.kill());
   }
-  const submit = async (name, memory) => {
-    // A job is submitted from where the daemon sees the same files.
-    const p = spawn('nsenter', ['-m', '-t', String(d.process.pid), '-S', String(users.ada), '-G', String(users.ada), join(root, 'bin/berth'), '--socket', d.socket, 'submit', '--name', name, '--memory', memory, '--time', '30m', '--output', '/dev/null', '--', 'sleep', '3000'], { stdio: 'inherit', cwd: '/' });
-    await once(p, 'exit');
+  // Some things are done from where the daemon sees the same files.
+  const inside = async (uid, ...args) => {
+    const p = spawn('nsenter', ['-m', '-t', String(d.process.pid), '-S', String(uid), '-G', String(uid), join(root, 'bin/berth'), '--socket', d.socket, ...args], { stdio: ['ignore', 'pipe', 'inherit'], cwd: '/' });
+    let text = '';
+    p.stdout.setEncoding('utf8').on('data', (part) => (text += part));
+    const [code] = await once(p, 'close');
+    if (code !== 0) throw new Error(`berth ${args.join(' ')} failed`);
+    return text;
   };
+  const submit = (name, memory) => inside(users.ada, 'submit', '--name', name, '--memory', memory, '--time', '30m', '--output', '/dev/null', '--', 'sleep', '3000');
   await submit('distill', '6GiB');
   await submit('finetune', '134GiB');
   d.wait({ id: 'reindex', service: 'search', memory_mb: 134 * 1024 }).catch((err) => console.log(err.message));
-  const { value } = await d.request('POST', '/api/tokens', { name: 'ada', role: 'operator', as: 'ada' });
-  d.token = value.token;
+  d.token = JSON.parse(await inside(0, 'token', 'create', 'ada', '--role', 'operator', '--as', 'ada', '--json')).token;
   return d;
 }
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Job, Lease, Need, RangeAnswer, Waiting, Whoami } from '../../src/api/types';
 import { stepFor, window, zoomed } from '../../src/history/ranges';
 import { read } from '../../src/live/theme';
-import { useOf } from '../../src/overview/berths';
+import { usedOf } from '../../src/overview/berths';
 import { asCSV } from '../../src/overview/export';
 import { ownOf } from '../../src/overview/mine';
 import { ordered, troubles } from '../../src/overview/order';
@@ -43,7 +43,7 @@ describe('who', () => {
     expect(sharesOf('G', [lease(1, 'ada', 300, 0), lease(2, 'ben', 350, 0), both]).map((s) => [s.user, s.holds, s.lease.id])).toEqual([['ada', 400, 'l1'], ['ben', 350, 'l2']]);
   });
   it.each([[undefined, 24576, '0 of 24 GiB'], [0, 24576, '0 of 24 GiB'], [9011, 12288, '8.8 of 12 GiB'], [512, 12288, '512 MiB of 12 GiB'], [100, 200, '100 of 200 MiB'], [5, 0, 'slot only']])('%s of %s is %s', (used, asked, text) => {
-    expect(plain(useOf(used, asked))).toBe(text);
+    expect(plain(usedOf(used, asked))).toBe(text);
   });
 });
 
