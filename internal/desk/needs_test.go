@@ -19,7 +19,7 @@ func TestNeeds(t *testing.T) {
 		return Concerns{Monitoring: true, GPUs: []api.Status{d}}
 	}
 	alert := func(change func(*api.Alert)) Concerns {
-		a := api.Alert{Alert: "Hot", Severity: gpu.Serious, State: "firing", Since: ago(time.Minute), Annotations: map[string]string{"summary": "GPU 2 is hot"}}
+		a := api.Alert{Alert: "Hot", Severity: gpu.Serious, State: "firing", Since: ago(time.Minute), Annotations: map[string]string{"summary": "GPU 2 is hot"}, Labels: map[string]string{"gpu": "G"}}
 		change(&a)
 		return Concerns{Monitoring: true, Alerts: []api.Alert{a}}
 	}
@@ -66,7 +66,7 @@ func TestNeeds(t *testing.T) {
 			[]string{"warning stale GPU 2 has not answered for a while, so its numbers are old"}},
 		"drained":        {device(func(d *api.Status) { d.Drain = &api.Drain{By: "ada", Reason: "fan"} }), []string{"warning drained GPU 2 is drained by ada: fan"}},
 		"alert":          {alert(func(*api.Alert) {}), []string{"critical alert Hot: GPU 2 is hot"}},
-		"a lesser alert": {alert(func(a *api.Alert) { a.Severity, a.Annotations = gpu.Warning, nil }), []string{"warning alert Hot"}},
+		"a lesser alert": {alert(func(a *api.Alert) { a.Severity, a.Annotations = gpu.Warning, nil }), []string{"warning alert Hot: G"}},
 		"it may pass":    {alert(func(a *api.Alert) { a.State = "pending" }), nil},
 		"somebody cares": {alert(func(a *api.Alert) { a.Acknowledged = &api.Acknowledgement{By: "ada"} }), nil},
 		"over its lease": {held(1000, 1300, "active", nil), []string{"warning over train uses 1.3 GiB and leased 1 GiB"}},
@@ -96,6 +96,9 @@ func TestNeeds(t *testing.T) {
 			var got []string
 			for _, n := range Needs(c.of, now) {
 				got = append(got, string(n.Severity)+" "+n.Kind+" "+n.Text)
+				if n.Kind == "alert" && n.GPU != "G" {
+					t.Errorf("%+v does not name the device of the alert", n)
+				}
 				if n.Subject == "" || n.Next == "" {
 					t.Errorf("%+v names no subject or no next step", n)
 				}

@@ -64,9 +64,9 @@ function said(n: Need, lasts: number): string {
 
 // target says where the page shows more about a need.
 function target(n: Need): Item['to'] {
+  if (n.kind === 'alert') return { page: 'alerts' };
   if (n.gpu) return { gpu: n.gpu };
-  if (n.lease) return { lease: n.lease, user: n.user };
-  return n.kind === 'alert' ? { page: 'alerts' } : undefined;
+  return n.lease ? { lease: n.lease, user: n.user } : undefined;
 }
 
 // sentence ends a text with a full stop and begins it with a capital letter.

@@ -40,6 +40,7 @@ function start(e: Estimate | undefined): number {
 }
 
 const few = 4;
+const fewer = 2; // on a phone, where the list of GPUs comes next
 
 // Mine shows what the person who looks has and waits for: when it starts, and a button
 // that stops it.
@@ -51,7 +52,8 @@ export function Mine() {
   const list = ownOf(who, jobs?.jobs ?? [], waiting.value, leases.value);
   const all = pageNamed('jobs');
   if (!asks || (list.length === 0 && narrow.value)) return null;
-  const shown = list.slice(0, list.length === few + 1 ? few + 1 : few);
+  const most = narrow.value ? fewer : few;
+  const shown = list.slice(0, list.length === most + 1 ? most + 1 : most);
   return (
     <section class="panel mine" aria-labelledby="mine">
       <header class="panel-head">

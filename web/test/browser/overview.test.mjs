@@ -126,12 +126,12 @@ function addPeople(a) {
 }
 
 test('a row opens, and cards are a choice that is kept', async () => {
-  const d = await Daemon.start({ scenario: '9xl4' });
+  const d = await Daemon.start({ scenario: '24xl4' });
   try {
     await d.lease({ id: 'one-of-a-kind', gpu: '3', memory_mb: 4096 });
     const page = await open(d);
-    await until(page, () => document.querySelectorAll('.row').length === 9);
-    assert.equal(await page.locator('.berth').count(), 0, 'more than eight GPUs are a line each');
+    await until(page, () => document.querySelectorAll('.row').length === 24);
+    assert.equal(await page.locator('.berth').count(), 0, 'as many GPUs are a line each');
     await page.click('[data-gpu=SIM-l4-3] .chevron');
     await page.waitForSelector('[data-gpu=SIM-l4-3] .berth >> text=kind');
     assert.match(page.url(), /open=SIM-l4-3/);
@@ -141,13 +141,13 @@ test('a row opens, and cards are a choice that is kept', async () => {
     await page.click('[data-gpu=SIM-l4-3] .chevron');
     await until(page, () => document.querySelector('.row-card') === null);
     await page.getByRole('button', { name: 'Cards' }).click();
-    await until(page, () => document.querySelectorAll('.card').length === 9);
+    await until(page, () => document.querySelectorAll('.card').length === 24);
     await page.goto(`${d.url}#/events`);
     await page.waitForSelector('.event');
     await page.goto(`${d.url}#/`); // without the choice in the address
-    await until(page, () => document.querySelectorAll('.card').length === 9);
+    await until(page, () => document.querySelectorAll('.card').length === 24);
     await page.getByRole('button', { name: 'Rows' }).click();
-    await until(page, () => document.querySelectorAll('.row').length === 9);
+    await until(page, () => document.querySelectorAll('.row').length === 24);
     // The filter finds GPUs and leases.
     await page.fill('input[type=search]', 'gpu 7');
     await until(page, () => document.querySelectorAll('.row').length === 1 && document.querySelector('.row').dataset.gpu === 'SIM-l4-7');

@@ -45,10 +45,10 @@ async function story(count, leases, trouble) {
     if (code !== 0) throw new Error(`berth ${args.join(' ')} failed`);
     return text;
   };
-  const submit = (name, memory) => inside(users.ada, 'submit', '--name', name, '--memory', memory, '--time', '30m', '--output', '/dev/null', '--', 'sleep', '3000');
-  await submit('distill', '6GiB');
-  await submit('finetune', '134GiB');
-  d.wait({ id: 'reindex', service: 'search', memory_mb: 134 * 1024 }).catch((err) => console.log(err.message));
+  const submit = (user, name, memory) => inside(users[user], 'submit', '--name', name, '--memory', memory, '--time', '30m', '--output', '/dev/null', '--', 'sleep', '3000');
+  await submit('ada', 'distill', '6GiB');
+  await submit('ada', 'finetune', '134GiB');
+  await submit('ben', 'reindex', '120GiB');
   d.token = JSON.parse(await inside(0, 'token', 'create', 'ada', '--role', 'operator', '--as', 'ada', '--json')).token;
   return d;
 }

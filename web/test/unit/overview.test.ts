@@ -8,6 +8,7 @@ import { ownOf } from '../../src/overview/mine';
 import { ordered, troubles } from '../../src/overview/order';
 import { leastUsed, people, sharesOf } from '../../src/overview/people';
 import { together } from '../../src/overview/stretch';
+import { roomFor } from '../../src/pages/overview';
 import { spread } from '../../src/pages/device/compare';
 import { csv } from '../../src/ui/save';
 
@@ -93,6 +94,12 @@ describe('files', () => {
     const text = asCSV({ time: 't', host: 'h', gpus: [gpu('G'), gpu('H')], available: [], leases: [lease(1, 'ada', 5, 4)], waiting: [] });
     expect(text.trimEnd().split('\r\n').length).toBe(3);
     expect(text).toMatch(/ada,,l1,active,5,4/);
+  });
+});
+
+describe('leases below GPUs', () => {
+  it.each([[8, 30, 1400, 900, true], [8, 80, 1400, 900, false], [16, 48, 1400, 900, false], [16, 48, 2560, 1440, true], [64, 64, 2560, 1440, false], [0, 0, 1400, 900, true]])('%s with %s on %s×%s: %s', (gpus, leases, width, height, is) => {
+    expect(roomFor(gpus, leases, width, height)).toBe(is);
   });
 });
 
