@@ -3,10 +3,11 @@
 // users in the pictures are known to the daemon alone.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, statSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { closeBrowser, Daemon, open, until } from './harness.mjs';
+import { palette } from './palette.mjs';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 const folder = join(root, 'docs/pictures');
@@ -67,8 +68,9 @@ async function take(d, count, name, options) {
   await until(page, (n) => document.querySelectorAll('.row, .card').length === n, count);
   await pause(14); // the explanations of the queue are there
   const file = join(folder, `page-${name}.png`);
-  await page.screenshot({ path: file });
-  console.log(`${file}: ${statSync(file).size} bytes`);
+  const small = palette(await page.screenshot());
+  writeFileSync(file, small);
+  console.log(`${file}: ${small.length} bytes`);
   if (page.faults().length > 0) throw new Error(page.faults().join('\n'));
   await page.context().close();
 }
