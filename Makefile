@@ -65,7 +65,7 @@ test-web: build ## use the page in Chromium as a person would (minutes; installs
 	cd web && node --test --test-concurrency=1 --test-timeout=600000 test/browser/*.test.mjs
 
 .PHONY: bench-web
-bench-web: build ## what the open page costs the browser and the daemon on 8 devices (a minute)
+bench-web: build ## what the page takes and costs beside an empty one, on 16 and 64 devices (minutes)
 	@deploy/tools.sh chromium
 	cd web && node test/browser/bench.mjs
 

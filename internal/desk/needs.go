@@ -56,7 +56,7 @@ func Needs(c Concerns, now time.Time) []api.Need {
 		if said := cmp.Or(a.Annotations["summary"], a.Annotations["description"], a.Labels["gpu"]); said != "" {
 			text += ": " + said
 		}
-		list = append(list, api.Need{Kind: "alert", Severity: a.Severity, Subject: a.Alert, Since: &a.Since, Text: text, Next: "berth alerts"})
+		list = append(list, api.Need{Kind: "alert", Severity: a.Severity, Subject: a.Alert, GPU: a.Labels["gpu"], Since: &a.Since, Text: text, Next: "berth alerts"})
 	}
 	for i := range c.Leases {
 		list = append(list, leaseNeeds(&c.Leases[i], now)...)

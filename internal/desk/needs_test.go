@@ -19,7 +19,7 @@ func TestNeeds(t *testing.T) {
 		return Concerns{Monitoring: true, GPUs: []api.Status{d}}
 	}
 	alert := func(change func(*api.Alert)) Concerns {
-		a := api.Alert{Alert: "Hot", Severity: gpu.Serious, State: "firing", Since: ago(time.Minute), Annotations: map[string]string{"summary": "GPU 2 is hot"}}
+		a := api.Alert{Alert: "Hot", Severity: gpu.Serious, State: "firing", Since: ago(time.Minute), Annotations: map[string]string{"summary": "GPU 2 is hot"}, Labels: map[string]string{"gpu": "G"}}
 		change(&a)
 		return Concerns{Monitoring: true, Alerts: []api.Alert{a}}
 	}
@@ -71,7 +71,7 @@ func TestNeeds(t *testing.T) {
 			[]string{"warning stale GPU 2 has not answered for a while, so its numbers are old"}},
 		"drained":                                {device(func(d *api.Status) { d.Drain = &api.Drain{By: "ada", Reason: "fan"} }), []string{"warning drained GPU 2 is drained by ada: fan"}},
 		"alert":                                  {alert(func(*api.Alert) {}), []string{"critical alert Hot: GPU 2 is hot"}},
-		"a lesser alert":                         {alert(func(a *api.Alert) { a.Severity, a.Annotations = gpu.Warning, nil }), []string{"warning alert Hot"}},
+		"a lesser alert":                         {alert(func(a *api.Alert) { a.Severity, a.Annotations = gpu.Warning, nil }), []string{"warning alert Hot: G"}},
 		"hot, and an alert says so":              {hot(gpu.Critical, "temperature"), []string{"critical critical GPU 2 is CRITICAL: why"}},
 		"warm, and an alert says more":           {hot(gpu.Throttled, "lost temperature"), []string{"critical throttled GPU 2 is THROTTLED: why"}},
 		"hot, and an alert about something else": {hot(gpu.Critical, "memory"), []string{"critical critical GPU 2 is CRITICAL: why", "critical alert Hot: GPU 2 is hot"}},
@@ -109,6 +109,9 @@ func TestNeeds(t *testing.T) {
 			var got []string
 			for _, n := range Needs(c.of, now) {
 				got = append(got, string(n.Severity)+" "+n.Kind+" "+n.Text)
+				if n.Kind == "alert" && n.GPU != "G" {
+					t.Errorf("%+v does not name the device of the alert", n)
+				}
 				if n.Subject == "" || n.Next == "" {
 					t.Errorf("%+v names no subject or no next step", n)
 				}

@@ -22,7 +22,7 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 )
 
-// machine makes up what eight devices measure: work that comes and goes, power
+// machine makes up what devices measure: work that comes and goes, power
 // that follows it with noise, temperature that follows power.
 type machine struct {
 	random   *rand.Rand
@@ -58,11 +58,11 @@ type held struct {
 	until  time.Time
 }
 
-func newMachine(devices, leases int) *machine {
+func newMachine(devices int, name string, leases int) *machine {
 	m := &machine{random: rand.New(rand.NewPCG(1, 2))}
 	for i := range devices {
 		m.units = append(m.units, &unit{
-			device: gpu.Device{UUID: fmt.Sprintf("GPU-%d", i), Index: i, Name: "NVIDIA H200", MemoryTotal: 144384, PowerLimit: gpu.Some(gpu.Watts(700))}, celsius: 35,
+			device: gpu.Device{UUID: fmt.Sprintf("%s%d", name, i), Index: i, Name: "NVIDIA H200", MemoryTotal: 144384, PowerLimit: gpu.Some(gpu.Watts(700))}, celsius: 35,
 		})
 	}
 	for range leases {

@@ -1,4 +1,4 @@
-// Command past writes a month of eight devices into the store of the past as the
+// Command past writes a month of devices, of eight unless told otherwise, into the store of the past as the
 // daemon does, and prints what that takes: space on disk, memory, time for each
 // sample, and time for a graph of the whole month.
 //
@@ -27,19 +27,33 @@ import (
 )
 
 func main() {
-	days := flag.Int("days", 30, "how many days to write")
-	every := flag.Duration("every", 5*time.Second, "time from one sample to the next, before the last days of which every second is kept")
-	leases := flag.Int("leases", 24, "leases that stand at any time; each lasts some hours")
 	dir := flag.String("dir", "", "folder of the store; empty: a temporary one, which is removed")
 	why := flag.Bool("explain", false, "also print which metrics take the most space")
+	m := month{}
+	flag.IntVar(&m.days, "days", 30, "how many days to write")
+	flag.DurationVar(&m.every, "every", 5*time.Second, "time from one sample to the next, before the last days of which every second is kept")
+	flag.DurationVar(&m.seconds, "seconds", 51*time.Hour, "of how much time before the end to write every second")
+	flag.IntVar(&m.devices, "devices", 8, "how many devices")
+	flag.StringVar(&m.name, "name", "GPU-", "what the UUIDs of devices begin with, before their index")
+	flag.IntVar(&m.leases, "leases", 24, "leases that stand at any time; each lasts some hours")
+	flag.TextVar(&m.end, "end", time.Date(2026, 5, 31, 12, 0, 0, 0, time.UTC), "when the month ends, as in 2026-05-31T12:00:00Z")
+	only := flag.Bool("write", false, "write, and measure no graphs")
 	flag.Parse()
-	if err := run(*days, *every, *leases, *dir, *why); err != nil {
+	if err := run(m, *dir, *why, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "past:", err)
 		os.Exit(1)
 	}
 }
 
-func run(days int, every time.Duration, leases int, dir string, why bool) error {
+// month is what to write.
+type month struct {
+	days, devices, leases int
+	every, seconds        time.Duration
+	name                  string
+	end                   time.Time
+}
+
+func run(m month, dir string, why, only bool) error {
 	if dir == "" {
 		temporary, err := os.MkdirTemp("", "past")
 		if err != nil {
@@ -55,12 +69,11 @@ func run(days int, every time.Duration, leases int, dir string, why bool) error 
 		return err
 	}
 	defer p.Close()
-	end := time.Date(2026, 5, 31, 12, 0, 0, 0, time.UTC)
-	begin := end.AddDate(0, 0, -days)
-	if err := write(p, begin, end, every, newMachine(8, leases)); err != nil {
+	begin := m.end.AddDate(0, 0, -m.days)
+	if err := write(p, begin, m); err != nil || only {
 		return err
 	}
-	if err := sizes(dir, days, p.Cost()); err != nil {
+	if err := sizes(dir, m, p.Cost()); err != nil {
 		return err
 	}
 	if why {
@@ -70,16 +83,17 @@ func run(days int, every time.Duration, leases int, dir string, why bool) error 
 			}
 		}
 	}
-	return graphs(p, begin, end)
+	return graphs(p, begin, m.end)
 }
 
 // write writes the samples of a machine, and tells what that took.
-func write(p *past.Past, begin, end time.Time, every time.Duration, m *machine) error {
+func write(p *past.Past, begin time.Time, which month) error {
+	m, end := newMachine(which.devices, which.name, which.leases), which.end
 	from, samples, calls := cpu(), 0, 0
 	started := time.Now()
 	var tidying time.Duration
-	seconds := end.Add(-51 * time.Hour)
-	step := every
+	seconds := end.Add(-which.seconds)
+	step := which.every
 	for at := begin; at.Before(end); at = at.Add(step) {
 		if at.After(seconds) {
 			step = time.Second
@@ -98,8 +112,8 @@ func write(p *past.Past, begin, end time.Time, every time.Duration, m *machine) 
 	}
 	p.Tidy(end)
 	took, used := time.Since(started), cpu()-from
-	fmt.Printf("wrote %d samples of %d series in %.0f s, %.0f s of them to join files; %.2f µs of CPU for each sample, made up and stored, %.0f µs for a second of 8 devices\n",
-		samples, p.Cost().Series, took.Seconds(), tidying.Seconds(), used.Seconds()*1e6/float64(samples), used.Seconds()*1e6/float64(calls))
+	fmt.Printf("wrote %d samples of %d series in %.0f s, %.0f s of them to join files; %.2f µs of CPU for each sample, made up and stored, %.0f µs for a second of %d devices\n",
+		samples, p.Cost().Series, took.Seconds(), tidying.Seconds(), used.Seconds()*1e6/float64(samples), used.Seconds()*1e6/float64(calls), which.devices)
 	var mem runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&mem)
@@ -108,8 +122,8 @@ func write(p *past.Past, begin, end time.Time, every time.Duration, m *machine) 
 }
 
 // sizes prints what takes how much space.
-func sizes(dir string, days int, c past.Cost) error {
-	fmt.Printf("size: %.1f MB for %d days of 8 devices (limit for 30 days: 300 MB), back to %v\n", float64(c.Bytes)/1e6, days, c.Oldest.UTC().Format(time.DateTime))
+func sizes(dir string, m month, c past.Cost) error {
+	fmt.Printf("size: %.1f MB for %d days of %d devices (limit for 30 days of 8: 300 MB), back to %v\n", float64(c.Bytes)/1e6, m.days, m.devices, c.Oldest.UTC().Format(time.DateTime))
 	for _, name := range []string{"recent", "long", "recent/wal", "recent/wbl", "recent/chunks_head", "long/wal", "long/wbl", "long/chunks_head"} {
 		blocks := 0
 		list, err := filepath.Glob(filepath.Join(dir, name, "*", "meta.json"))

@@ -18,6 +18,9 @@ export interface Facts {
   now: number; // ms, to the minute
 }
 
+// ofDevice are the kinds of needs that say what is the matter with a device itself.
+export const ofDevice: ReadonlySet<Need['kind']> = new Set(['critical', 'unavailable', 'unhealthy', 'throttled', 'quarantine', 'stale', 'drained']);
+
 const alerted = ' An alert fires for it.';
 
 const names: Record<Need['kind'], string> = {
@@ -35,9 +38,11 @@ export function attention(f: Facts): Item[] {
   } else if (f.freshness === 'stale') {
     items.push({ key: 'stale', tone: 'bad', what: 'Stale', text: `The daemon has not answered for more than 5 seconds.${seen}` });
   }
+  const devices = new Map<string, number>(); // the first row about each device
   for (const n of f.needs) {
+    if (n.gpu !== undefined && ofDevice.has(n.kind) && !devices.has(n.gpu)) devices.set(n.gpu, items.length);
     // An alert about a device of which something is said already is the same fact.
-    const before = n.kind === 'alert' && n.gpu !== undefined ? items.find((i) => i.to !== undefined && 'gpu' in i.to && i.to.gpu === n.gpu) : undefined;
+    const before = n.kind === 'alert' && n.gpu !== undefined ? items[devices.get(n.gpu) ?? -1] : undefined;
     if (before !== undefined) {
       if (!before.text.endsWith(alerted)) before.text += alerted;
       continue;
@@ -59,9 +64,9 @@ function said(n: Need, lasts: number): string {
 
 // target says where the page shows more about a need.
 function target(n: Need): Item['to'] {
+  if (n.kind === 'alert') return { page: 'alerts' };
   if (n.gpu) return { gpu: n.gpu };
-  if (n.lease) return { lease: n.lease, user: n.user };
-  return n.kind === 'alert' ? { page: 'alerts' } : undefined;
+  return n.lease ? { lease: n.lease, user: n.user } : undefined;
 }
 
 // sentence ends a text with a full stop and begins it with a capital letter.

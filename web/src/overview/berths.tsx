@@ -73,8 +73,8 @@ function rest(rows: { part: LeasePart }[], from: number): number {
   return rows.slice(from).reduce((sum, r) => sum + r.part.memory_mb, 0);
 }
 
-// useOf says how much of what a lease asked for is in use: 12 of 24 GiB, 0 of 24 GiB.
-export function useOf(used: number | undefined, asked: number): string {
+// usedOf says how much of what a lease asked for is in use: 12 of 24 GiB, 0 of 24 GiB.
+export function usedOf(used: number | undefined, asked: number): string {
   if (asked === 0) return 'slot only';
   const [now, all] = [memory(used ?? 0), memory(asked)];
   const unit = all.slice(all.indexOf(thin));
@@ -116,7 +116,7 @@ const Berth = memo(function Berth({ lease: l, part: p, bar }: Row) {
         {l.parts.length > 1 && <Badge tone="off" title={`On ${l.parts.length} GPUs`}>{`×${l.parts.length}`}</Badge>}
       </span>
       {bar && <Fill used={used ?? 0} asked={p.memory_mb} tone={tone} />}
-      <span class="berth-use" title={`Asked for ${memory(p.memory_mb)}, uses ${memory(used)}`}>{useOf(used, p.memory_mb)}</span>
+      <span class="berth-use" title={`Asked for ${memory(p.memory_mb)}, uses ${memory(used)}`}>{usedOf(used, p.memory_mb)}</span>
     </li>
   );
 }, same);

@@ -17,7 +17,7 @@ import { memory, plural } from '../ui/format';
 import { Ago, For } from '../ui/time';
 import { Starts } from './queue';
 import { stopJob } from './stop';
-import { useOf } from './berths';
+import { usedOf } from './berths';
 
 // Own is something of the person who looks: a job, a request, or a lease.
 export type Own = { kind: 'job'; job: Job } | { kind: 'request'; request: Waiting } | { kind: 'lease'; lease: Lease };
@@ -40,6 +40,7 @@ function start(e: Estimate | undefined): number {
 }
 
 const few = 4;
+const fewer = 2; // on a phone, where the list of GPUs comes next
 
 // Mine shows what the person who looks has and waits for: when it starts, and a button
 // that stops it.
@@ -51,7 +52,8 @@ export function Mine() {
   const list = ownOf(who, jobs?.jobs ?? [], waiting.value, leases.value);
   const all = pageNamed('jobs');
   if (!asks || (list.length === 0 && narrow.value)) return null;
-  const shown = list.slice(0, list.length === few + 1 ? few + 1 : few);
+  const most = narrow.value ? fewer : few;
+  const shown = list.slice(0, list.length === most + 1 ? most + 1 : most);
   return (
     <section class="panel mine" aria-labelledby="mine">
       <header class="panel-head">
@@ -103,7 +105,7 @@ function Line({ own }: { own: Own }) {
       const [used, asked] = l.parts.reduce(([u, n], p) => [u + (p.measured_mb ?? 0), n + p.memory_mb], [0, 0]);
       const acts = leaseActs(l, a);
       return <Thing name={l.id} href={to.lease(l.holder.user, l.id)} state={l.state === 'active' ? null : <Badge tone="info">{l.state}</Badge>} act={acts.find((it) => it.key === 'cancel') ?? acts.find((it) => it.key === 'release')}
-        says={<>{useOf(used, asked)} on {l.parts.map((p) => deviceLabel(p.gpu)).join(', ')}</>} />;
+        says={<>{usedOf(used, asked)} on {l.parts.map((p) => deviceLabel(p.gpu)).join(', ')}</>} />;
     }
   }
 }

@@ -1,12 +1,11 @@
 import type { Need } from '../api/types';
-
-const kinds: ReadonlySet<Need['kind']> = new Set(['critical', 'unavailable', 'unhealthy', 'throttled', 'quarantine', 'stale', 'drained']);
+import { ofDevice } from '../live/attention';
 
 // troubles returns what is the matter with each device, the worst of it. The daemon
 // lists needs with the worst first.
 export function troubles(needs: readonly Need[]): Map<string, Need> {
   const found = new Map<string, Need>();
-  for (const n of needs) if (n.gpu !== undefined && kinds.has(n.kind) && !found.has(n.gpu)) found.set(n.gpu, n);
+  for (const n of needs) if (n.gpu !== undefined && ofDevice.has(n.kind) && !found.has(n.gpu)) found.set(n.gpu, n);
   return found;
 }
 

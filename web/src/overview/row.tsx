@@ -3,7 +3,7 @@ import { memo } from 'preact/compat';
 import type { Need } from '../api/types';
 import { sentence } from '../live/attention';
 import { useStable } from '../live/hooks';
-import { available, device, leasesOn } from '../live/state';
+import { available, device, leasesAsked, leasesOn } from '../live/state';
 import { to } from '../router';
 import { StateBadge } from '../ui/badge';
 import { memory, shortName, thin } from '../ui/format';
@@ -21,11 +21,12 @@ import { sharesOf } from './people';
 export interface Columns {
   figures: boolean; // state, power and slots
   who: boolean;
+  model: boolean; // not all devices are the same
 }
 
 // Row shows one device in a line. Below it are what is the matter with it, and its
 // leases (leases), or everything that its card has (open).
-export const Row = memo(function Row({ uuid, figures, who, filter, leases, open, trouble, onOpen }: Columns & {
+export const Row = memo(function Row({ uuid, figures, who, model, filter, leases, open, trouble, onOpen }: Columns & {
   uuid: string;
   filter: string;
   leases: boolean;
@@ -37,15 +38,16 @@ export const Row = memo(function Row({ uuid, figures, who, filter, leases, open,
     const s = device(uuid).value;
     return s && { index: s.device.index, name: s.device.name, state: s.state, reason: s.reason };
   });
+  const some = useStable(() => leasesOn(uuid).value.length > 0 || (available.value.get(uuid)?.foreign_mb ?? 0) > driver);
   if (head === undefined) return null;
-  const more = open || leases;
+  const more = open || (leases && (some || filter !== ''));
   const columns = 4 + (figures ? 3 : 0) + (who ? 1 : 0);
   return (
     <tbody class={`row state-${head.state.toLowerCase()}${trouble ? ' trouble' : ''}`} data-gpu={uuid}>
       <tr>
         <th scope="row" class="row-name">
           <button type="button" class="plain chevron" aria-expanded={open} aria-label={`GPU ${head.index}: ${open ? 'less' : 'more'}`} onClick={() => onOpen(uuid)} />
-          <a href={to.gpu(uuid)} title={head.name}>GPU {head.index}</a> <span class="quiet row-model">{shortName(head.name)}</span>
+          <a href={to.gpu(uuid)} title={head.name}>GPU {head.index}</a>{model && <span class="quiet row-model"> {shortName(head.name)}</span>}
         </th>
         {figures && <td class="row-state"><StateBadge state={head.state} title={head.reason} /></td>}
         <Figured uuid={uuid} figure={load} />
@@ -118,7 +120,7 @@ function Who({ uuid }: { uuid: string }) {
   const foreign = available.value.get(uuid)?.foreign_mb ?? 0;
   const all = list.map((s) => `${s.user || 'another user'}: ${memory(s.holds)}`);
   if (foreign > driver) all.push(`under no lease: ${memory(foreign)}`);
-  if (all.length === 0) return <span class="quiet">nobody</span>;
+  if (all.length === 0) return <span class="quiet">{leasesAsked.value ? 'nobody' : ''}</span>;
   const strange = foreign > driver;
   const shown = list.slice(0, strange && list.length > 1 ? 1 : few);
   const hidden = list.length - shown.length;
@@ -131,7 +133,7 @@ function Who({ uuid }: { uuid: string }) {
         </span>
       ))}
       {hidden > 0 && <span class="quiet">+{hidden}</span>}
-      {strange && <span class="who-one stranger"><i class="swatch" aria-hidden="true" />no lease <span class="quiet">{memory(foreign).replace(`${thin}GiB`, '')}</span></span>}
+      {strange && <span class="who-one stranger"><i class="swatch" aria-hidden="true" /><b>no lease</b> <span class="quiet">{memory(foreign).replace(`${thin}GiB`, '')}</span></span>}
     </span>
   );
 }

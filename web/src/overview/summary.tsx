@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact';
 import type { Status } from '../api/types';
 import { useStable } from '../live/hooks';
 import { available, device, leases, uuids, waiting } from '../live/state';
-import { memory, percent, plural, watts } from '../ui/format';
+import { memory, percent, plural, shortName, watts } from '../ui/format';
 
 // Summary says in one line how full and how busy the machine is.
 export function Summary() {
@@ -15,6 +15,7 @@ export function Summary() {
     const power = alive.filter((d) => d.sample!.power_of === undefined).map((d) => d.sample!.power_watts ?? 0);
     return {
       devices: all.length,
+      model: new Set(all.map((d) => d.device.name)).size === 1 ? shortName(all[0]!.device.name) : '',
       leases: plural(leases.value.length, 'lease'),
       waiting: waiting.value.length === 0 ? 'nobody waits' : `${waiting.value.length} waiting`,
       load: load.length === 0 ? '–' : percent(load.reduce((a, b) => a + b, 0) / load.length),
@@ -25,7 +26,7 @@ export function Summary() {
   });
   return (
     <dl class="summary">
-      <Figure name="GPUs">{it.devices}</Figure>
+      <Figure name="GPUs">{it.devices}{it.model !== '' && <small> × {it.model}</small>}</Figure>
       <Figure name="Load">{it.load}</Figure>
       <Figure name="Power">{it.power}</Figure>
       <Figure name="Can be leased">{it.free} <small>of {it.total}</small></Figure>

@@ -3,7 +3,7 @@ import { useCallback } from 'preact/hooks';
 import { ranges, zoomed } from '../history/ranges';
 import { sparkSpan } from '../live/history';
 import { useStable } from '../live/hooks';
-import { narrow } from '../live/narrow';
+import { narrow, screen } from '../live/narrow';
 import { answeredAt, available, device, leases, leasesAsked, machine, minute, needs, uuids, waiting } from '../live/state';
 import { Card } from '../overview/card';
 import { asCSV, asJSON, type Exported } from '../overview/export';
@@ -40,10 +40,12 @@ export function Overview() {
   const problem = useStretch(range);
   useStrays();
   const list = useStable(() => ordered(uuids.value, needs.value));
-  // Parts come one after the other, so that none of them blocks the page: first those
-  // beside the GPUs, then a few GPUs with every frame. A GPU is drawn once with its
-  // leases, not twice: first without and then with them.
-  const shown = useGradual(leasesAsked.value ? list.length + 4 : 0, 0, view === 'cards' ? 1 : 2);
+  // Parts come one after the other, so that none of them blocks the page: a few GPUs
+  // with every frame, then, with the first list of leases, what is beside them. A card
+  // is drawn once with its leases, not twice: first without and then with them.
+  const asked = leasesAsked.value;
+  const drawn = useGradual(asked || view === 'rows' ? list.length : 0, 0, view === 'cards' ? 1 : 4);
+  const shown = useGradual(asked ? 4 : 0, 0, 1);
   if (machine.value === undefined) return <div class="loading" />;
   // Few rows leave room below them.
   const below = view === 'rows' && list.length <= short && !narrow.value;
@@ -53,7 +55,7 @@ export function Overview() {
       {shown > 3 && <Latest />}
     </>
   );
-  const gpus = list.slice(0, Math.max(0, shown - 4));
+  const gpus = list.slice(0, drawn);
   return (
     <>
       <h1 class="hidden">Overview</h1>
@@ -80,7 +82,7 @@ export function Overview() {
             ? <p class="empty">{machine.value.note || 'This machine has no GPU that berth knows.'}</p>
             : view === 'cards'
               ? <div class={`cards ${list.length > 8 ? 'many' : ''}`}>{gpus.map((uuid, i) => <LaterCard key={uuid} uuid={uuid} filter={filter} index={i} />)}</div>
-              : <Rows uuids={gpus} all={list.length} filter={late} />}
+              : <Rows list={gpus} all={list.length} filter={late} />}
           {below && <div class="below">{rest}</div>}
         </section>
         <div class="aside">
@@ -146,26 +148,33 @@ function Exports() {
   );
 }
 
-const roomy = { gpus: 8, leases: 48 }; // so many fit on a screen with their leases
+// roomFor reports whether so many GPUs and leases fit on a screen, each GPU with its
+// leases below it.
+export function roomFor(gpus: number, leases: number, width: number, height: number): boolean {
+  const columns = Math.max(1, Math.floor((width - (width < 1800 ? 430 : 900)) / (width < 1800 ? 300 : 360)));
+  const lines = gpus * Math.ceil(leases / Math.max(1, gpus) / columns); // if they are spread evenly
+  return leases <= 120 && gpus * 40 + lines * 21 <= height - 200;
+}
 
 // Rows shows a line for each GPU; where there is room for it, with its leases.
-function Rows({ uuids: list, all, filter }: { uuids: readonly string[]; all: number; filter: string }) {
+function Rows({ list, all, filter }: { list: readonly string[]; all: number; filter: string }) {
   const open = (place.value.params.get('open') ?? '').split(' ').filter((x) => x !== '');
   const trouble = useStable(() => [...troubles(needs.value)]);
   const found = new Map(trouble);
-  const count = useStable(() => leases.value.length);
-  const few = all <= roomy.gpus && count <= roomy.leases;
+  const count = useStable(() => leases.value.reduce((sum, l) => sum + l.parts.length, 0));
+  const known = leasesAsked.value;
   const fitting = filter === '' ? undefined : new Set(leases.value.filter((l) => fits(l, filter)).flatMap((l) => l.parts.map((p) => p.gpu)));
   const shown = fitting === undefined ? list : list.filter((u) => fitting.has(u) || named(u, filter));
   const toggle = useCallback((uuid: string) => {
     const now = (place.peek().params.get('open') ?? '').split(' ').filter((x) => x !== '');
     setParams({ open: (now.includes(uuid) ? now.filter((u) => u !== uuid) : [...now, uuid]).join(' ') });
   }, []);
-  const roomFor = few && !narrow.value;
-  const columns = { figures: !narrow.value, who: !narrow.value && !roomFor };
+  const roomy = !narrow.value && roomFor(all, count, screen.value.width, screen.value.height);
+  const same = useStable(() => new Set(uuids.value.map((u) => device(u).value?.device.name)).size === 1);
+  const columns = { figures: !narrow.value, who: !narrow.value && !roomy, model: !same };
   return (
     <>
-      <table class={`rows${roomFor ? ' with-leases' : ''}${all > 16 ? ' dense' : all <= short ? ' airy' : ''}`}>
+      <table class={`rows${roomy ? ' with-leases' : ''}${same ? ' same' : ''}${all > 16 ? ' dense' : all <= short ? ' airy' : ''}`}>
         <caption class="hidden">GPUs, those in trouble first</caption>
         <thead>
           <tr>
@@ -180,7 +189,7 @@ function Rows({ uuids: list, all, filter }: { uuids: readonly string[]; all: num
           </tr>
         </thead>
         {shown.map((uuid, i) => (
-          <LaterRow key={uuid} index={i} uuid={uuid} {...columns} filter={filter} leases={roomFor || filter !== ''} open={open.includes(uuid)} trouble={found.get(uuid)} onOpen={toggle} />
+          <LaterRow key={uuid} index={i} uuid={uuid} {...columns} filter={filter} leases={known && (roomy || filter !== '')} open={open.includes(uuid)} trouble={found.get(uuid)} onOpen={toggle} />
         ))}
       </table>
       {filter !== '' && shown.length === 0 && <p class="empty">No GPU and no lease fits the filter.</p>}

@@ -34,8 +34,9 @@ export async function freePort() {
 export class Daemon {
   // start runs a daemon. scenario is the text of a scenario file, or what follows
   // sim: such as 8; config is the text of a configuration file; passwd the users that
-  // the daemon knows, as { name: uid } (only where the tests run as root).
-  static async start({ scenario = '4', config = '', passwd } = {}) {
+  // the daemon knows, as { name: uid } (only where the tests run as root). prepare is
+  // called with the folder of its state before it starts.
+  static async start({ scenario = '4', config = '', passwd, prepare } = {}) {
     const d = new Daemon();
     d.folder = mkdtempSync(join(tmpdir(), 'berth-web-'));
     chmodSync(d.folder, 0o755);
@@ -54,6 +55,7 @@ export class Daemon {
       writeFileSync(join(d.folder, 'passwd'), readFileSync('/etc/passwd', 'utf8') + lines.join(''));
     }
     d.started = [];
+    if (prepare) await prepare(join(d.folder, 'state'));
     await d.run();
     if (process.env.BERTH_FRONT) {
       d.front = await front(d.port);

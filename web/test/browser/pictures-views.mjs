@@ -1,10 +1,11 @@
 // Draws the pictures of the other places of the page for the documentation: a device,
 // a lease, a plan, and the dialog of an act. It needs root, because the users in the
 // pictures are known to the daemon alone.
-import { mkdirSync, statSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { closeBrowser, Daemon, open } from './harness.mjs';
+import { palette } from './palette.mjs';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 const folder = join(root, 'docs/pictures');
@@ -44,8 +45,9 @@ try {
   const visit = (hash, options) => open(d, { hash, ...options, extraHTTPHeaders: { Authorization: `Bearer ${value.token}` } });
   const shoot = async (page, name, clip) => {
     const file = join(folder, `page-${name}.png`);
-    await page.screenshot({ path: file, ...(clip ? { clip } : {}) });
-    console.log(`${file}: ${statSync(file).size} bytes`);
+    const small = palette(await page.screenshot(clip ? { clip } : {}));
+    writeFileSync(file, small);
+    console.log(`${file}: ${small.length} bytes`);
     if (page.faults().length > 0) throw new Error(page.faults().join('\n'));
     await page.context().close();
   };

@@ -1,79 +1,102 @@
-// Draws the pictures of the page for the documentation: the overview in light and
-// dark, on a phone, and with a device that is CRITICAL. It needs root, because the
+// Draws the pictures of the overview for the documentation: 4, 16 and 64 devices, each
+// on a screen of a laptop, on a large one and on a phone. It needs root, because the
 // users in the pictures are known to the daemon alone.
-import { mkdirSync, statSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { closeBrowser, Daemon, open, until } from './harness.mjs';
+import { palette } from './palette.mjs';
 
-const folder = fileURLToPath(new URL('../../../docs/pictures/', import.meta.url));
+const root = fileURLToPath(new URL('../../..', import.meta.url));
+const folder = join(root, 'docs/pictures');
 mkdirSync(folder, { recursive: true });
 const pause = (s) => new Promise((r) => setTimeout(r, s * 1000));
-const users = { ada: 7001, ben: 7002, chloe: 7003 };
+const users = { ada: 7001, ben: 7002, chloe: 7003, dmitri: 7004, erin: 7005 };
 
-// GPU 3 gets too hot after the first three pictures.
-const scenario = `
-devices: [{model: h200, count: 3}, {model: rtx-4090, count: 1}]
-timeline:
-  - {device: 0, load: 25}
-  - {at: 15s, for: 30s, repeat: 55s, device: 0, load: 65, ramp: 3s}
-  - {device: 1, load: 15}
-  - {at: 40s, for: 85s, repeat: 150s, device: 1, load: 92, ramp: 12s}
-  - {at: 10s, for: 5s, repeat: 13s, device: 2, load: 55, ramp: 1s}
-  - {device: 3, load: 30}
-  - {at: 50s, device: 3, load: 62, ramp: 40s}
-  - {at: 20s, device: 3, process: {pid: 5000001, name: notebook, memory_mb: 3GiB, load: 4}}
-  - {at: 375s, device: 3, load: 100, cooling: 0.3, ambient_celsius: 45}
-`;
+// What people run: id, service, GiB asked for, share of it in use.
+const work = [
+  ['embedder', 'search', 32, 0.87], ['train-vit-large-fold-1', 'vision', 48, 0.95], ['llama-70b', 'chat', 72, 0.93], ['whisper', 'speech', 24, 0.4],
+  ['reranker', 'search', 16, 0.68], ['train-vit-large-fold-2', 'vision', 48, 0.1], ['render-42', 'studio', 12, 0.85], ['notebook', 'lab', 20, 0],
+  ['diffusion', 'studio', 28, 0.9], ['align-proteins', 'folding', 36, 0.75], ['eval-suite', 'chat', 10, 0.5],
+];
 
-// story starts a daemon on which several people work, and lets time pass.
-async function story() {
-  const d = await Daemon.start({ scenario, config: 'gpu:\n  max_pipelines: 6\n', passwd: users });
-  const holds = async (user, id, service, gpu, asked, used, load = 3) => {
-    const uid = users[user];
-    const program = await d.program({ [gpu]: { memory_mb: used, load } }, { uid });
-    await d.command(uid, 'allocate', service, `${asked}GiB`, '--id', id, '--gpu', gpu, '--pid', String(program.pid));
+// story starts a daemon on which several people work. trouble are entries of its
+// timeline; the picture is taken five minutes later.
+async function story(count, leases, trouble) {
+  const waves = [`  - {device: all, load: 22}`];
+  for (let i = 0; i < count; i += 2) waves.push(`  - {at: ${10 + (i % 7) * 9}s, for: ${25 + (i % 5) * 11}s, repeat: ${70 + (i % 9) * 12}s, device: ${i}, load: ${55 + (i % 4) * 12}, ramp: 6s}`);
+  waves.push(`  - {at: 20s, device: 1, process: {pid: 5000001, name: jupyter, memory_mb: 6GiB, load: 4}}`, ...trouble.map((t) => `  - ${t}`));
+  const d = await Daemon.start({ scenario: `devices: ${count}xh200\ntimeline:\n${waves.join('\n')}\n`, config: 'gpu:\n  max_pipelines: 8\n', passwd: users });
+  const names = Object.keys(users);
+  for (let i = 0; i < leases; i++) {
+    const [id, service, asked, used] = work[i % work.length];
+    const gpu = `SIM-h200-${i % count}`;
+    const uid = users[names[(i * 3 + Math.floor(i / 5)) % names.length]];
+    const program = await d.program({ [gpu]: { memory_mb: Math.round(asked * 1024 * used), load: 3 } }, { uid });
+    await d.command(uid, 'allocate', service, `${asked}GiB`, '--id', i < work.length ? id : `${id}-${i}`, '--gpu', gpu, '--pid', String(program.pid), '--time', `${1 + (i % 4)}h`, '--timeout', '0').catch(() => program.kill());
+  }
+  // Some things are done from where the daemon sees the same files.
+  const inside = async (uid, ...args) => {
+    const p = spawn('nsenter', ['-m', '-t', String(d.process.pid), '-S', String(uid), '-G', String(uid), join(root, 'bin/berth'), '--socket', d.socket, ...args], { stdio: ['ignore', 'pipe', 'inherit'], cwd: '/' });
+    let text = '';
+    p.stdout.setEncoding('utf8').on('data', (part) => (text += part));
+    const [code] = await once(p, 'close');
+    if (code !== 0) throw new Error(`berth ${args.join(' ')} failed`);
+    return text;
   };
-  await holds('ada', 'embedder', 'search', 'SIM-h200-0', 32, 28_600);
-  await holds('ada', 'reranker', 'search', 'SIM-h200-0', 16, 11_200);
-  await holds('ben', 'train-vit', 'vision', 'SIM-h200-1', 96, 90_900, 10);
-  await holds('chloe', 'llama-70b', 'chat', 'SIM-h200-2', 88, 84_000);
-  await holds('chloe', 'whisper', 'speech', 'SIM-h200-2', 24, 9_800);
-  await holds('ben', 'render-42', 'studio', 'SIM-rtx-4090-3', 12, 10_400, 5);
-  await pause(270);
-  await d.wait({ id: 'train-clip', service: 'vision', memory_mb: 110 * 1024 });
-  await d.wait({ id: 'reindex', service: 'search', gpu: 'SIM-h200-2', memory_mb: 64 * 1024 });
+  const submit = (user, name, memory) => inside(users[user], 'submit', '--name', name, '--memory', memory, '--time', '30m', '--output', '/dev/null', '--', 'sleep', '3000');
+  await submit('ada', 'distill', '6GiB');
+  await submit('ada', 'finetune', '134GiB');
+  await submit('ben', 'reindex', '120GiB');
+  d.token = JSON.parse(await inside(0, 'token', 'create', 'ada', '--role', 'operator', '--as', 'ada', '--json')).token;
   return d;
 }
 
-async function take(d, name, options) {
-  const page = await open(d, options);
-  await until(page, () => document.querySelectorAll('.card').length === 4);
-  await pause(13); // the explanations of the queue are there
-  await shoot(page, name);
+// end ends the jobs too: they outlive a daemon.
+async function end(d) {
+  for (const job of (await d.request('GET', '/api/jobs')).value.jobs) {
+    await d.request('POST', `/api/jobs/${job.id}/cancel`, {});
+    await d.request('GET', `/api/jobs/${job.id}?wait_seconds=30`);
+  }
+  await d.stop();
+}
+
+async function take(d, count, name, options) {
+  const page = await open(d, { ...options, extraHTTPHeaders: { Authorization: `Bearer ${d.token}` } });
+  await until(page, (n) => document.querySelectorAll('.row, .card').length === n, count);
+  await pause(14); // the explanations of the queue are there
+  const file = join(folder, `page-${name}.png`);
+  const small = palette(await page.screenshot());
+  writeFileSync(file, small);
+  console.log(`${file}: ${small.length} bytes`);
   if (page.faults().length > 0) throw new Error(page.faults().join('\n'));
   await page.context().close();
 }
 
-async function shoot(page, name) {
-  const file = join(folder, `page-${name}.png`);
-  await page.screenshot({ path: file });
-  console.log(`${file}: ${statSync(file).size} bytes`);
-}
+const laptop = { viewport: { width: 1400, height: 900 } };
+const large = { viewport: { width: 2560, height: 1440 } };
+const phone = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
 
-const wide = { viewport: { width: 1440, height: 960 } };
-const d = await story();
+const hot = (device, at) => `{at: ${at}s, device: ${device}, load: 100, cooling: 0.2, ambient_celsius: 70}`;
+const all = [
+  [4, 14, [hot(2, 190)]],
+  [16, 48, [hot(11, 190), '{at: 150s, device: 5, load: 100, cooling: 0.55, ambient_celsius: 45}']],
+  [64, 160, [hot(37, 190), '{at: 240s, device: 50, lost: true}']],
+];
+const started = [];
 try {
-  await take(d, 'light', wide);
-  await take(d, 'dark', { ...wide, colorScheme: 'dark' });
-  await take(d, 'phone', { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, isMobile: true, hasTouch: true });
-  for (;;) {
-    const { value } = await d.request('GET', '/api/gpu/status/all');
-    if (value.gpus[3].state === 'CRITICAL') break;
-    await pause(1);
+  for (const one of all) started.push(await story(...one));
+  await pause(290);
+  for (const [i, [count]] of all.entries()) {
+    const d = started[i];
+    await take(d, count, `${count}`, count === 16 ? { ...laptop, colorScheme: 'dark' } : laptop);
+    await take(d, count, `${count}-large`, large);
+    await take(d, count, `${count}-phone`, count === 16 ? { ...phone, colorScheme: 'dark' } : phone);
+    if (count === 4) await take(d, count, 'cards', { ...laptop, hash: '#/?view=cards' });
   }
-  await take(d, 'critical', wide);
 } finally {
   await closeBrowser();
-  await d.stop();
+  for (const d of started) await end(d);
 }

@@ -152,6 +152,13 @@ describe('what needs a person', () => {
   ] as [Partial<Facts>, string[]][])('%#', (more, items) => {
     expect(attention(facts(more)).map((i) => `${i.tone} ${i.what}`)).toEqual(items);
   });
+  it('has one row for each fact: an alert about a device of which something is said is part of that', () => {
+    const items = attention(facts({ needs: [
+      need({ kind: 'critical', gpu: 'G' }), need({ kind: 'alert', gpu: 'G', text: 'Hot: GPU 2' }), need({ kind: 'alert', gpu: 'G', text: 'Hotter: GPU 2' }), need({ kind: 'hog', gpu: 'H' }), need({ kind: 'alert', gpu: 'H', text: 'Hot: GPU 3' }),
+    ] }));
+    expect(items.map((i) => i.what)).toEqual(['CRITICAL', 'Unused', 'Alert']);
+    expect(items[0]!.text.match(/An alert fires/g)?.length).toBe(1);
+  });
   it('says for how long, and leads to more', () => {
     const items = attention(facts({ needs: [
       need({ since: '2026-11-16T11:00:00Z' }), need({ since: '2026-11-16T11:59:30Z' }),

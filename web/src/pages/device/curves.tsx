@@ -43,7 +43,7 @@ export function Curves({ past, device: d, onZoom }: { past: Past; device: Device
   ];
   const limit = lastOf(p.figures.powerLimit.value) ?? d.power_limit_watts;
   return (
-    <div class="plots" data-points={p.times.length}>
+    <div class="plots" data-points={p.times.length} data-range={p.range.key}>
       <One title="Load" times={p.times} unit={percent} range={[0, 100]} onZoom={onZoom} words={p.range.words}
         curves={[{ label: 'load', tone: 'load', data: p.figures.load }, { label: 'memory busy', tone: 'quiet', data: p.figures.busy }]} />
       <One title="Temperature" times={p.times} unit={celsius} range={[null, null]} thresholds={marks} onZoom={onZoom} words={p.range.words}
