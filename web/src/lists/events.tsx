@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { Event, Severity } from '../api/types';
-import { mergeEvents } from '../live/events';
+import { isGap, mergeEvents } from '../live/events';
 import { deviceLabel } from '../live/around';
 import { follow } from '../live/sse';
 import { events as live, following, followProblem } from '../live/state';
@@ -60,6 +60,7 @@ export const events: Subject<Event> = {
   one: 'event',
   id: (e) => String(e.id),
   useRows: useEvents,
+  always: isGap, // what is missing may have been what the filter asks for
   rowClass: (e) => `event-row event-${tones[e.severity] ?? 'quiet'}`,
   fields: [
     { key: 'event', name: 'Event', value: (e) => e.text, cell: (e) => <><span class="event-mark" role="img" aria-label={e.severity} />{e.text}</> },

@@ -20,6 +20,7 @@ export interface Subject<T extends object = object> {
   acts?: (a: Around) => Act[]; // on the list as a whole
   links?: (a: Around) => { href: string; label: string }[]; // to lists that belong to it
   rowClass?: (row: T) => string;
+  always?: (row: T) => boolean; // no filter leaves such a row out
   empty: ComponentChildren;
 }
 

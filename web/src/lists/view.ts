@@ -52,8 +52,9 @@ function textOf<T extends object>(row: T, fields: readonly Field<T>[]): string {
   return text;
 }
 
-// view applies an address to the rows of a list.
-export function view<T extends object>(fields: readonly Field<T>[], rows: readonly T[], params: URLSearchParams): View<T> {
+// view applies an address to the rows of a list. No filter leaves out a row that is always
+// shown.
+export function view<T extends object>(fields: readonly Field<T>[], rows: readonly T[], params: URLSearchParams, always?: (row: T) => boolean): View<T> {
   const words = (params.get('text') ?? '').toLowerCase().split(/\s+/).filter((w) => w !== '');
   const choices = fields.flatMap((f) => {
     const wanted = f.choose ? params.get(f.key) : null;
@@ -61,7 +62,7 @@ export function view<T extends object>(fields: readonly Field<T>[], rows: readon
   });
   const filtered = words.length > 0 || choices.length > 0;
   let chosen = rows;
-  if (filtered) chosen = rows.filter((row) => choices.every((c) => c.fits(row, c.wanted)) && words.every((w) => textOf(row, fields).includes(w)));
+  if (filtered) chosen = rows.filter((row) => always?.(row) === true || (choices.every((c) => c.fits(row, c.wanted)) && words.every((w) => textOf(row, fields).includes(w))));
   const sort = sortOf(params.get('sort'));
   const by = fields.find((f) => f.key === sort?.key);
   return {

@@ -29,7 +29,7 @@ function Shown({ name, subject, open }: { name: Name; subject: Subject; open: st
   const search = params.toString();
   const { rows, error, note } = subject.useRows();
   const all = rows ?? none;
-  const v = useMemo(() => view(subject.fields, all, params), [all, search]);
+  const v = useMemo(() => view(subject.fields, all, params, subject.always), [all, search]);
   const cols = params.get('cols');
   const fields = useMemo(() => shownFields(subject.fields, cols), [subject, cols]);
   const chosen = subject.Detail === undefined ? '' : open;

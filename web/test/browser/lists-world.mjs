@@ -2,7 +2,7 @@
 // pools, batches, users and tokens.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { chmodSync, chownSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { chmodSync, chownSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -52,6 +52,7 @@ export async function world({ config = '', scenario = '2' } = {}) {
     while (Date.now() < deadline && (await list()).length > 0) await new Promise((r) => setTimeout(r, 100));
     const { socket } = d;
     await stop();
+    rmSync(`/var/tmp/berth-${ada}`, { recursive: true, force: true }); // logs of services
     for (const pid of readdirSync('/proc').filter((n) => /^\d+$/.test(n))) {
       let words = [];
       try {

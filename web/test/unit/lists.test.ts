@@ -23,6 +23,7 @@ describe('an address', () => {
     expect(ids('state=done')).toEqual(['a-10', 'b']);
     expect(ids('state=done&text=b')).toEqual(['b']);
     expect(ids('state=%3Cb%3E')).toEqual([]);
+    expect(view(fields, rows, new URLSearchParams('text=nothing'), (r) => r.id === 'b').rows.map((r) => r.id)).toEqual(['b']);
     expect(ids('size=3')).toEqual(['a-10', 'a-9', 'b']); // nobody can choose by size
   });
   it('sorts, numbers in names as numbers, and what is not known last', () => {
