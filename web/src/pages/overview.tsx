@@ -44,7 +44,7 @@ export function Overview() {
   // with every frame, then, with the first list of leases, what is beside them. A card
   // is drawn once with its leases, not twice: first without and then with them.
   const asked = leasesAsked.value;
-  const drawn = useGradual(asked || view === 'rows' ? list.length : 0, 0, view === 'cards' ? 1 : 4);
+  const drawn = useGradual(asked || view === 'rows' ? list.length : 0, 0, view === 'cards' ? 1 : 3);
   const shown = useGradual(asked ? 4 : 0, 0, 1);
   if (machine.value === undefined) return <div class="loading" />;
   // Few rows leave room below them.
@@ -219,7 +219,7 @@ function Legend() {
 
 // LaterRow takes on a new filter after the rows before it have.
 function LaterRow({ index, filter, leases: shown, ...rest }: ComponentProps<typeof Row> & { index: number }) {
-  const late = useLater(`${shown ? '+' : '-'}${filter}`, Math.floor(index / 2));
+  const late = useLater(`${shown ? '+' : '-'}${filter}`, index);
   return <Row {...rest} filter={late.slice(1)} leases={late.startsWith('+')} />;
 }
 

@@ -36,6 +36,23 @@ function ink(tone: string): Ink {
   return it;
 }
 
+const sizes = new Map<Element, (width: number, height: number) => void>();
+let observer: ResizeObserver | undefined;
+
+// sized tells how large an element is, now and when that changes. One observer for all
+// tells it without another layout of the page.
+function sized(element: Element, tell: (width: number, height: number) => void): () => void {
+  observer ??= new ResizeObserver((entries) => {
+    for (const e of entries) sizes.get(e.target)?.(e.contentRect.width, e.contentRect.height);
+  });
+  sizes.set(element, tell);
+  observer.observe(element);
+  return () => {
+    sizes.delete(element);
+    observer?.unobserve(element);
+  };
+}
+
 // Spark draws one figure of a device over the stretch of time that the page shows,
 // small, without axes. Marking a part of it with the mouse calls onZoom, with seconds.
 export function Spark({ uuid, curve, tone, top, bottom = 0, marks, onZoom }: {
@@ -59,9 +76,7 @@ export function Spark({ uuid, curve, tone, top, bottom = 0, marks, onZoom }: {
     const draw = () => {
       if (width > 0) paint(canvas, width, height, uuid, curve, ink(tone), latest.current);
     };
-    const resize = new ResizeObserver(() => {
-      const w = canvas.clientWidth;
-      const h = canvas.clientHeight;
+    const measured = sized(canvas, (w, h) => {
       if (w === width && h === height) return;
       width = w;
       height = h;
@@ -69,7 +84,6 @@ export function Spark({ uuid, curve, tone, top, bottom = 0, marks, onZoom }: {
       canvas.height = Math.round(h * devicePixelRatio);
       draw();
     });
-    resize.observe(canvas);
     let cancel = () => {};
     const stop = effect(() => {
       if (stretch.value === undefined) drawnOf(uuid).value;
@@ -83,7 +97,7 @@ export function Spark({ uuid, curve, tone, top, bottom = 0, marks, onZoom }: {
       stop();
       cancel();
       forget(canvas);
-      resize.disconnect();
+      measured();
     };
   }, [uuid, curve, tone]);
 

@@ -35,7 +35,7 @@ async function story(count, leases, trouble) {
     const gpu = `SIM-h200-${i % count}`;
     const uid = users[names[(i * 3 + Math.floor(i / 5)) % names.length]];
     const program = await d.program({ [gpu]: { memory_mb: Math.round(asked * 1024 * used), load: 3 } }, { uid });
-    await d.command(uid, 'allocate', service, `${asked}GiB`, '--id', i < work.length ? id : `${id}-${i}`, '--gpu', gpu, '--pid', String(program.pid), '--time', `${1 + (i % 4)}h`, '--timeout', '0').catch(() => program.kill());
+    await d.command(uid, 'allocate', service, `${asked}GiB`, '--id', i < work.length ? id : `${id}-${i}`, '--gpu', gpu, '--pid', String(program.pid), '--time', `${40 + (i % 4) * 20}m`, '--timeout', '0').catch(() => program.kill());
   }
   // Some things are done from where the daemon sees the same files.
   const inside = async (uid, ...args) => {
