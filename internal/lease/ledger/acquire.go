@@ -165,7 +165,7 @@ func (s *state) prepare(r *lease.Request, now time.Time) error {
 	}
 	if limits := s.limitsOf(r); limits != nil {
 		if err := quota.Apply(limits, r); err != nil {
-			return fmt.Errorf("ask for %s: %w", r.ID, err)
+			return fmt.Errorf("ask for %s: %w", named(r.ID), err)
 		}
 		r.Groups = quota.GroupNames(limits)
 	}
@@ -255,7 +255,7 @@ func (s *state) applySettings(r *lease.Request) error {
 		*r = quota.WithoutPrecedence(*r)
 	}
 	if err := s.overLimit(r, nil); err != nil && !quota.Later(err) { // as it was raised
-		return shareAdvice(r, fmt.Errorf("ask for %s: %w", r.ID, err))
+		return shareAdvice(r, fmt.Errorf("ask for %s: %w", named(r.ID), err))
 	}
 	return nil
 }

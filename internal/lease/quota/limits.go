@@ -80,8 +80,12 @@ func MayLast(l *lease.Limits, ttl time.Duration) error {
 }
 
 func tooLong(name, what string, asked time.Duration, l lease.Limit[time.Duration]) error {
+	has, most := words.Duration(asked), words.Duration(l.Or(0))
+	if has == most { // rounded, they do not tell
+		has, most = words.Seconds(asked)+" s", words.Seconds(l.Or(0))+" s"
+	}
 	return &LimitError{Name: name, Source: l.Source, Err: ErrLimit,
-		Text: fmt.Sprintf("%s of %s s is longer than your limit of %s s (%s)", what, words.Seconds(asked), words.Seconds(l.Or(0)), l.Source)}
+		Text: fmt.Sprintf("%s of %s is longer than your limit of %s (%s)", what, has, most, l.Source)}
 }
 
 // TooManyWait refuses a request if more requests of its user wait than may wait. The
