@@ -88,14 +88,15 @@ func (s *server) notServed(w http.ResponseWriter, r *http.Request, answer http.H
 }
 
 // nearPath asks whether the caller meant the path that is nearest to one that is not
-// served. Where a path has a name in braces, what the caller wrote stands for it.
+// served. Where a path has a name in braces, and all before it is right, what the caller
+// wrote stands for it.
 func (s *server) nearPath(wrong string) string {
 	parts := strings.Split(strings.TrimSuffix(words.Cut(wrong, mostPath), "/"), "/")
 	var known []string
 	for path := range s.api.OpenAPI().Paths {
 		names := strings.Split(path, "/")
 		for i, name := range names {
-			if strings.HasPrefix(name, "{") && len(names) == len(parts) {
+			if strings.HasPrefix(name, "{") && len(names) == len(parts) && slices.Equal(names[:i], parts[:i]) {
 				names[i] = parts[i]
 			}
 		}

@@ -232,7 +232,10 @@ func (s *state) adjust(held *lease.Lease, r *lease.Request, now time.Time) (Foun
 
 // vacant returns an error if the user has the id in use. The caller holds mu.
 func (s *state) vacant(r *lease.Request) error {
-	if s.book.Lease(r.Key()) != nil || s.book.Request(r.Key()) != nil {
+	switch held := s.book.Lease(r.Key()); {
+	case held != nil && held.Holder.Name != "":
+		return fmt.Errorf("ask for %s: %w: %s asked for the lease that has it", r.ID, lease.ErrDuplicate, held.Holder.Name)
+	case held != nil || s.book.Request(r.Key()) != nil:
 		return fmt.Errorf("ask for %s: %w", r.ID, lease.ErrDuplicate)
 	}
 	return nil
