@@ -109,6 +109,12 @@ func (s *server) nearPath(wrong string) string {
 	if near, ok := words.Nearest(strings.Join(parts, "/"), known); ok {
 		return " Did you mean " + near + "?"
 	}
+	above, last := strings.Join(parts[:len(parts)-1], "/")+"/", "/"+parts[len(parts)-1]
+	if at := slices.IndexFunc(known, func(path string) bool { // a step is left out
+		return len(parts) > 2 && len(last) > 1 && strings.HasPrefix(path, above) && strings.HasSuffix(path, last)
+	}); at >= 0 {
+		return " Did you mean " + known[at] + "?"
+	}
 	return ""
 }
 
