@@ -117,7 +117,7 @@ func ParseMiB(s string) (MiB, error) {
 	size, ok := memoryUnits[unit]
 	value, err := strconv.ParseFloat(number, 64)
 	if err != nil || !ok || strings.ContainsAny(number, "eExXpP_") {
-		return 0, fmt.Errorf("%q is not an amount of memory: write it like 4GiB or 512M", s)
+		return 0, fmt.Errorf("%q is not an amount of memory: write it like 4GiB, 512M or 2048 (MiB)", s)
 	}
 	m := value * size
 	switch {
@@ -126,7 +126,7 @@ func ParseMiB(s string) (MiB, error) {
 	case m > float64(maxMemory):
 		return 0, fmt.Errorf("%q is more memory than any machine has", s)
 	case m < 1 || m != math.Trunc(m) && size <= 1:
-		return 0, fmt.Errorf("%q is not a whole number of MiB: write it like 4GiB or 512M", s)
+		return 0, fmt.Errorf("%q is not a whole number of MiB: write it like 4GiB, 512M or 2048 (MiB)", s)
 	}
 	return MiB(m), nil
 }
