@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,20 +12,28 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// foreign has commands of other tools (ps, Slurm, gflow, pueue), and the commands of berth
+// foreign has commands of other tools (ps, Slurm, gflow, pueue, Ollama, llama-swap) and
+// words for what berth calls otherwise, and the commands of berth
 // that come nearest.
 var foreign = map[string][]string{
 	"ps": {"jobs", "leases", "top"}, "list": {"jobs", "leases"}, "ls": {"jobs", "leases"}, "queue": {"jobs", "leases"}, "gqueue": {"jobs", "leases"},
 	"squeue": {"jobs", "leases"}, "sacct": {"jobs", "report"}, "sinfo": {"status"}, "nvidia-smi": {"status", "top"}, "smi": {"status", "top"},
 	"kill": {"cancel", "release"}, "scancel": {"cancel", "release"}, "stop": {"cancel", "release"}, "gcancel": {"cancel", "release"},
 	"sbatch": {"submit", "exec"}, "srun": {"exec"}, "salloc": {"allocate"}, "gbatch": {"submit", "exec"}, "add": {"submit", "exec"}, "scontrol": {"job", "leases"},
+	"models": {"services"}, "load": {"start", "services"}, "unload": {"stop"}, "pipeline": {"plan"}, "pipelines": {"plan"}, "batch": {"run", "submit"}, "map": {"run"},
+	"users": {"quota", "whoami"}, "limits": {"quota"}, "roles": {"whoami", "token"}, "login": {"open", "token"}, "web": {"open"}, "ui": {"open"},
+	"past": {"query", "report"}, "history": {"query", "jobs"}, "metrics": {"query", "status"}, "usage": {"report"}, "gpus": {"status"}, "devices": {"status"}, "backup": {"export", "config"}, "daemon": {"serve"},
 }
 
-// foreignFlags has flags of other tools, and what to write instead.
+// foreignFlags has flags of other tools, or of other commands where a command is named, and
+// what to write instead.
 var foreignFlags = map[string]string{
 	"--mem": "memory of a GPU is --memory, as in --memory 8GiB", "--gres": "write --gpus 2 for two GPUs", "--nodelist": "write --gpu 1 for one GPU, or --where 'name~H200'",
 	"-n": "write --gpus 2 for two GPUs, or --name NAME", "-w": "write --gpu 1 for one GPU, or --where 'name~H200'",
 	"-g": "write --gpus 2 for two GPUs, or --gpu 1 for that one", "-t": "write --time 2h", "-J": "write --name NAME", "-p": "write --priority 10", "--partition": "berth has no partitions: write --where 'name~H200'",
+	"--no-wait": "to take what is free or give up at once, write --timeout 0", "--mine": "yours alone: --user and your name", "--me": "yours alone: --user and your name", "--last": "write --since, as in --since 1d",
+	"status --gpu": "write berth status 0 for GPU 0", "cancel --all": "name them, as in berth cancel train-17 eval-18: berth jobs lists them", "plan --dry-run": "berth plan runs nothing without --run", "create --for": "write --expires 7d",
+	"jobs -u": "write --user NAME", "jobs -a": "write --all", "jobs --limit": "write --state or --user to see fewer",
 }
 
 // unknown finds what a wrong command line has that no command of berth has.
@@ -44,8 +53,8 @@ func translated(cmd *cobra.Command, err error) error {
 	if found[3] != "" {
 		flag = "-" + found[3]
 	}
-	if hint := foreignFlags[flag]; hint != "" {
-		return console.Hinted(console.Usage("berth has no %s", flag), hint)
+	if hint := cmp.Or(foreignFlags[cmd.Name()+" "+flag], foreignFlags[flag]); hint != "" {
+		return console.Hinted(console.Usage("%s has no %s", strings.TrimSpace(cmd.CommandPath()), flag), hint)
 	}
 	var near []string
 	all := cmd.Root().Commands()

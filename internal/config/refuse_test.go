@@ -214,7 +214,7 @@ func TestRefusedFile(t *testing.T) {
 		{"tabs", "gpu:\n\ttemp_optimal: 60\n",
 			`berth.yaml:2: the file is not YAML: found character that cannot start any token: look for a missing colon, quote or bracket here and in the lines around it, and for tabs: YAML is indented with blanks`},
 		{"broken in the first line", "gpu: temp_optimal: 60\n",
-			`berth.yaml:1: the file is not YAML: mapping values are not allowed in this context: look for a missing colon, quote or bracket here and in the lines around it, and for tabs: YAML is indented with blanks`},
+			`berth.yaml:1: the file is not YAML: a value has a colon and a blank in it, or the line is indented too far: write such a value between quotes, as in title: 'one: two'`},
 		{"control character", "gpu:\n  temp_optimal: 6\x000\n",
 			`berth.yaml:2: the file has bytes that are not UTF-8, or control characters: write plain text`},
 		{"binary", "gpu: \x80\x81\n",

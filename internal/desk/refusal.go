@@ -80,7 +80,7 @@ var plainRefusals = []struct {
 	advice string
 }{
 	{audit.ErrUnavailable, Unavailable, "audit_unavailable", "Nothing was changed, because berth logs a change that affects others before it makes it. Make room on the disk of the state folder, or repair its folder audit; then try again. You can still lease, and release your own leases."},
-	{lease.ErrDuplicate, Conflict, "duplicate_allocation", "Release it first, or use another id."},
+	{lease.ErrDuplicate, Conflict, "duplicate_allocation", "Release it first (berth release), or use another id."},
 	{lease.ErrDevice, Unknown, "unknown_device", "Name each device by its UUID: berth status and GET /api/gpu/status/all list them."},
 	{lease.ErrNoPool, Conflict, "no_pool", "berth leases lists yours. Make one with berth allocate NAME 20GiB --pool."},
 	{lease.ErrPoolInUse, Conflict, "pool_in_use", "Release some of the leases in the pool first, or ask for a larger size. Nothing was changed."},

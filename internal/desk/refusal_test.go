@@ -13,15 +13,15 @@ import (
 // What waited in vain says what was in its way.
 func TestNoRoomInTime(t *testing.T) {
 	full := func(index int) placement.Reason {
-		return placement.Reason{GPU: fmt.Sprint("GPU-", index), Index: index, Code: placement.NoSlot, Text: "needs 1 slot; 2 of 2 usable are taken"}
+		return placement.Reason{GPU: fmt.Sprint("GPU-", index), Index: index, Code: placement.NoSlot, Text: "needs 1 slot, and all 2 are taken"}
 	}
 	other := placement.Reason{GPU: "GPU-0", Code: placement.OtherDevice, Text: "the request is for GPU-1"}
 	for _, c := range []struct {
 		reasons []placement.Reason
 		want    string
 	}{
-		{[]placement.Reason{other, full(1)}, "There was no room within 1 s: GPU 1 needs 1 slot; 2 of 2 usable are taken."},
-		{[]placement.Reason{full(0), full(1), full(2)}, "There was no room within 1 s: GPU 0 needs 1 slot; 2 of 2 usable are taken; no room on 2 other GPUs either."},
+		{[]placement.Reason{other, full(1)}, "There was no room within 1 s: GPU 1 needs 1 slot, and all 2 are taken."},
+		{[]placement.Reason{full(0), full(1), full(2)}, "There was no room within 1 s: GPU 0 needs 1 slot, and all 2 are taken; no room on 2 other GPUs either."},
 		{[]placement.Reason{other}, "There was no room within 1 s: wait."},
 	} {
 		late := &placement.TimeoutError{Waited: 1006 * time.Millisecond, Refusal: &placement.NoFitError{Reasons: c.reasons, Hint: "wait"}}

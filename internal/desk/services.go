@@ -189,7 +189,7 @@ func (d *Desk) ServiceLog(ctx context.Context, by Caller, name string, q LogQuer
 		return Refused(fmt.Errorf("read the log of %s: %w", s.Name, err))
 	}
 	if s.Log == "" {
-		return Refuse(Unknown, "no_log", "%s has no log yet: its program was never started.", s.Name)
+		return Refuse(Unknown, "no_log", "%s has no log: its program was never started. berth services %[1]s says why.", s.Name)
 	}
 	reading := minder.Reading{User: s.User, UID: os.Geteuid(), Path: s.Log, Lines: q.Lines, Follow: q.Follow}
 	if reading.UID == 0 { // only a daemon of root runs programs of others

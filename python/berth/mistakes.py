@@ -29,8 +29,11 @@ def mistaken(function: Callable[..., Any], args: Tuple[Any, ...], kwargs: Any, n
     try:
         signature.bind(*args, **kwargs)
     except TypeError as why:
-        need = ", ".join(p.name for p in known if p.default is p.empty)
-        return "%s: %s; write %s(%s)" % (name, why, name, need + (", …" if len(known) > need.count(",") + 1 else ""))
+        need = [p.name for p in known if p.default is p.empty]
+        if len(known) > len(need) or len(known) < len(signature.parameters):
+            words = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+            need.append("NAME=…" if words and not need else "…")
+        return "%s: %s; write %s(%s)" % (name, why, name, ", ".join(need))
     return None
 
 

@@ -183,6 +183,8 @@ def _pipelines(steps: Pipelines, name: str, gpu: Union[int, str, None]) -> List[
         return [steps]
     if isinstance(steps, Mapping):
         return [Pipeline(str(key), list(value), gpu=gpu) for key, value in steps.items()]
+    if callable(steps):
+        raise TypeError("compile: give a list of steps, as in berth.compile([%s])" % getattr(steps, "__name__", "load"))
     items = list(steps)
     if not items:
         raise ValueError("compile: there are no steps: give functions with @berth.memory(…), in their order")

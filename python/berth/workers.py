@@ -159,10 +159,18 @@ def _work(process: Callable[..., Any], state: Tuple[Any, ...], batch: Dict[str, 
             raise  # this process cannot use its GPU any more: another one can
         if len(batch.get("records", ())) == 1:
             _show(why)  # the record is found; where it failed goes to the log
+        elif isinstance(why, Miscounted) and not _SHOWN.setdefault(("miscounted", 0), 0):
+            _SHOWN["miscounted", 0] = 1
+            # One by one they may pass, and nobody would know that the function is wrong.
+            print("%s. Its records are given to it in smaller batches now." % why, file=sys.stderr, flush=True)
         return {"type": "error", "id": id, "text": _text(why)}
 
 
 SINGLY = "a function gets a list of records and returns a list of outcomes; for one record at a time, give each=True"
+
+
+class Miscounted(BerthError):
+    """A function returned more or fewer outcomes than it got records."""
 
 
 def _outcomes(process: Callable[..., Any], records: List[Any], *state: Any) -> List[Any]:
@@ -179,7 +187,10 @@ def _outcomes(process: Callable[..., Any], records: List[Any], *state: Any) -> L
         raise BerthError("%s returned %s: %s" % (name, type(returned).__name__, SINGLY))
     outcomes = list(returned)
     if len(outcomes) != len(records):
-        raise BerthError("%s returned %d outcomes for %d records: %s" % (name, len(outcomes), len(records), SINGLY))
+        raise Miscounted(
+            "%s returned %d outcome%s for %d record%s: %s"
+            % (name, len(outcomes), "s"[: len(outcomes) != 1], len(records), "s"[: len(records) != 1], SINGLY)
+        )
     return outcomes
 
 

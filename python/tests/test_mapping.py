@@ -137,7 +137,7 @@ class Mapping(MapCase):
         self.assertEqual(got[:7] + got[8:], [n for n in range(30) if n != 7])
 
     def test_a_function_that_loses_records(self):
-        with self.assertRaisesRegex(berth.MapError, "few returned 0 outcomes for 1 records"):
+        with self.assertRaisesRegex(berth.MapError, "few returned 0 outcomes for 1 record:"):
             self.map(mapjobs.few, [1])
 
     def test_records_that_are_no_json(self):

@@ -71,6 +71,8 @@ MISTAKES = (
     ("berth.map(mapjobs.double, [1], memory='lots')", "write it like 4GiB"),
     ("berth.map(mapjobs.double, [1], workers=2)", "did you mean workers_per_gpu?"),
     ("berth.worker(mapjobs.double)", "start it with berth run"),
+    ("berth.config.set('temp_throttle', 80)", "write set(NAME=…)"),
+    ("berth.compile(mapjobs.double)", "give a list of steps, as in berth.compile([double])"),
     ("berth.config.set(temp_trottle=80)", "did you mean temp_throttle?"),
     ("berth.config.set(temp_throttle='hot')", "must be a number"),
     ("berth.on('critcal', print)", "did you mean critical?"),

@@ -106,12 +106,17 @@ class Speaking(unittest.TestCase):
     def test_errors_of_a_whole_batch(self):
         for code, text in (
             ("lambda records: 1 / 0", "ZeroDivisionError: division by zero"),
-            ("lambda records: records[1:]", "BerthError: <lambda> returned 1 outcomes for 2 records: " + workers.SINGLY),
             ("lambda records: None", "BerthError: <lambda> returned NoneType: " + workers.SINGLY),
         ):
             worker = self.ready("berth.worker(%s)" % code)
             self.assertEqual(worker.batch(1, 2), {"type": "error", "id": 1, "text": text})
             self.assertEqual(worker.end()[2], "")
+
+    def test_a_wrong_number_of_outcomes_is_told(self):
+        worker = self.ready("berth.worker(lambda records: records[:1])")
+        said = "<lambda> returned 1 outcome for 2 records: " + workers.SINGLY
+        self.assertEqual(worker.batch(1, 2), {"type": "error", "id": 1, "text": "Miscounted: " + said})
+        self.assertIn(said, worker.end()[2])  # alone, each record passes
 
     def test_where_the_culprit_failed_is_in_the_log(self):
         worker = self.ready("def process(records): return records[0]['missing']\nberth.worker(process)")

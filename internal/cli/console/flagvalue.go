@@ -1,6 +1,8 @@
 package console
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -51,7 +53,7 @@ func (v *Seconds) Set(text string) error {
 	seconds, err := strconv.ParseFloat(text, 64)
 	if err == nil && seconds != 0 && !v.Plain {
 		if seconds > 0 {
-			return words.NoUnit(text, "s", "m")
+			return words.NoUnit(text, "s", "m", "h")
 		}
 		seconds = -1
 	}
@@ -64,7 +66,7 @@ func (v *Seconds) Set(text string) error {
 		seconds = length.Seconds()
 	}
 	if err != nil || !(seconds >= 0) || math.IsInf(seconds, 0) {
-		return fmt.Errorf("%q is not a length of time: write it like 90s, 10m, 30d or forever", text)
+		return fmt.Errorf("%q is not a length of time: %w", text, cmp.Or(err, errors.New("write it like 90s, 10m, 30d or forever")))
 	}
 	v.Opt = gpu.Some(seconds)
 	return nil

@@ -164,7 +164,11 @@ func Unknown(cmd *cobra.Command, word string) error {
 	case ok:
 		return Hinted(Usage("%s has no command %q", cmd.CommandPath(), word), "did you mean "+cmd.CommandPath()+" "+near+"?")
 	case cmd.HasParent():
-		return Hinted(Usage("%s has no command %q", cmd.CommandPath(), word), "it has "+words.And(names)+": see "+cmd.CommandPath()+" --help")
+		hint := "it has " + words.And(names) + ": see " + cmd.CommandPath() + " --help"
+		if slices.Contains(strings.Split(strings.ReplaceAll(cmd.Example, "  ", ""), "\n"), cmd.CommandPath()) { // it does something by itself
+			hint = "write " + cmd.CommandPath() + " alone, or with " + words.Or(names) + ": see " + cmd.CommandPath() + " --help"
+		}
+		return Hinted(Usage("%s has no command %q", cmd.CommandPath(), word), hint)
 	}
 	return Hinted(Usage("%s has no command %q", cmd.CommandPath(), word), "see "+cmd.CommandPath()+" --help")
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/berth-gpu/berth/internal/text/words"
 	"github.com/spf13/cobra"
@@ -126,6 +127,8 @@ func (c *Console) Read(path string, most int64) ([]byte, error) {
 func Unread(doing, path string, err error) error {
 	folder := filepath.Dir(path)
 	switch _, missing := os.Stat(folder); {
+	case errors.Is(err, syscall.EISDIR):
+		return Hinted(fmt.Errorf("%s: %s is a folder", doing, path), "name a file in it: ls "+words.Shell(path))
 	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%s: %w", doing, err)
 	case errors.Is(err, fs.ErrPermission):

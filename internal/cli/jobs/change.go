@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -152,6 +153,9 @@ func cancel(ctx context.Context, con *console.Console, c *client.Client, name st
 	switch {
 	case errors.Is(found, console.ErrNothing):
 		all := known(ctx, c)
+		if at := slices.IndexFunc(all, func(id string) bool { return strings.HasSuffix(id, "-"+name) }); at >= 0 { // the number alone
+			return missing("job, lease or request", name, "did you mean "+all[at]+"?", err)
+		}
 		leases, _ := c.Leases(ctx) // without an answer there is nothing to suggest
 		for _, l := range leases.Leases {
 			all = append(all, l.ID)

@@ -81,7 +81,7 @@ SERVICE-3, ... if that name is taken.`,
 		if flags.Changed("priority") {
 			o.request.Priority = gpu.Some(*priority)
 		}
-		memory, err := gpu.ParseMiB(args[1])
+		memory, err := amount(args[1])
 		if err != nil {
 			return console.Usage("%v", err)
 		}
@@ -209,6 +209,20 @@ func (o *allocateOptions) advise(err error) error {
 		hint += " --gpu " + string(o.request.GPU)
 	}
 	return console.Hinted(err, hint)
+}
+
+// leastPlain is the least amount that a number without a unit may mean: nobody leases a
+// few MiB, and whoever writes 4 means GiB.
+const leastPlain gpu.MiB = 64
+
+// amount reads an amount of memory. A number without a unit is MiB, unless it is so small
+// that it must be a mistake.
+func amount(text string) (gpu.MiB, error) {
+	memory, err := gpu.ParseMiB(text)
+	if plain := words.NoUnit(text, "GiB", "MiB"); plain != nil && err == nil && memory < leastPlain {
+		return 0, plain
+	}
+	return memory, err
 }
 
 // negative reports a negative number as an amount of memory that is too small.

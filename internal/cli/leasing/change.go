@@ -90,7 +90,7 @@ CuPy follow. Other programs keep the limit that they were started with.`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: con.Leases(),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if body.Memory, err = gpu.ParseMiB(args[1]); err != nil {
+			if body.Memory, err = amount(args[1]); err != nil {
 				return console.Usage("%v", err)
 			}
 			body.Timeout = wait.Opt

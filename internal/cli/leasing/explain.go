@@ -118,10 +118,26 @@ func (o *explainOptions) run(ctx context.Context) error {
 	} else {
 		e, err = v.Explain(ctx, o.request)
 	}
+	if o.id != "" && isProblem(err, "unknown_allocation") {
+		if job, found := v.Client.Job(ctx, o.id); found == nil {
+			return o.unasked(job)
+		}
+	}
 	if err != nil {
 		return err
 	}
 	return o.Answer(e, gpus.Explained(e, o.Screen())...)
+}
+
+// unasked explains a job that has no request: it waits for something that comes before
+// room, or it has ended.
+func (o *explainOptions) unasked(j api.Job) error {
+	text := j.ID + " is " + j.State
+	if j.Cause != "" {
+		text += ": " + j.Cause
+	}
+	e := api.Explanation{Text: term.Clean(text + ". It asks for no GPU now. berth job " + j.ID + " says more.")}
+	return o.Answer(e, o.Screen().Hang(term.Yellow, "! ", e.Text))
 }
 
 // open finds a source for the explanation: only the daemon knows who waits, but what

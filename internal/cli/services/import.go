@@ -53,7 +53,7 @@ The file - means standard input. The programs run as you, or as --user.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := con.Read(args[0], llamaswap.MostBytes+1)
 			if err != nil {
-				return err
+				return console.Unread("read the configuration", args[0], err)
 			}
 			if !cmd.Flags().Changed("user") {
 				login = caller()

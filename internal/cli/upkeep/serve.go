@@ -39,9 +39,10 @@ func newServe(con *console.Console, daemon Daemon) *cobra.Command {
 		Long: `Run the daemon in the foreground until you interrupt it.
 
 The daemon listens on a Unix socket and on 127.0.0.1:8000. It refuses any other
-address unless you set a token (daemon.token in the configuration, or
-BERTH_TOKEN). Flags override the environment, and the environment overrides
-berth.yaml. "berth config" shows every setting and where it comes from.`,
+address unless TLS is set (daemon.tls_cert and daemon.tls_key), and callers from
+there show a token or a certificate. Flags override the environment, and the
+environment overrides berth.yaml. "berth config" shows every setting and where
+it comes from.`,
 		Example: `  berth serve
   berth serve --devices sim:4
   berth serve --config berth.yaml --listen ''`,

@@ -111,7 +111,7 @@ func (s *Device) leased() string {
 	}
 	text := Join(l.Leased.String(), l.Available.String()+" more can be leased")
 	if l.Foreign > 0 {
-		text = Join(text, l.Foreign.String()+" is used under no lease")
+		text = Join(text, gib(l.Foreign)+" GiB is used under no lease")
 	}
 	if l.Available == 0 && l.Reason != "" {
 		text += ": " + l.Reason

@@ -45,11 +45,17 @@ func (x GPUs) Explained(e api.Explanation, to term.Screen) []string {
 	for _, o := range grouped(e.Devices) {
 		lines = append(lines, x.obstacle(o, to)...)
 	}
+	if !e.Fits && slices.ContainsFunc(e.Devices, slotsOnly) {
+		lines = append(lines, "", to.Hang(term.Plain, "", "A slot is missing, and not memory: an operator makes more with berth config set gpu.max_pipelines=NUMBER."))
+	}
 	if !e.Fits && e.LargestEver > 0 {
 		lines = append(lines, "", fmt.Sprintf("Granted now: %s. Ever: %s.", atMost(e.LargestNow), atMost(e.LargestEver)))
 	}
 	return lines
 }
+
+// slotsOnly reports whether nothing but slots is missing on a device.
+func slotsOnly(o api.Obstacle) bool { return o.Code == "no_slot" && len(o.Also) == 0 }
 
 // Why says in a few words what a request waits for: the first device that could
 // serve it one day, and how many more there are.

@@ -189,7 +189,7 @@ func JobNote(j api.Job, now time.Time) string {
 	return strings.Join(slices.DeleteFunc(notes, func(s string) bool { return s == "" }), ", ")
 }
 
-// estimated says when a job will probably begin, after the word starts. It returns "" if
+// estimated says when a job will probably begin. It returns "" if
 // nobody says, or if nobody knows because of what the job waits for.
 func estimated(j api.Job, now time.Time) string {
 	e := j.Estimate
@@ -197,16 +197,20 @@ func estimated(j api.Job, now time.Time) string {
 	case e == nil || e.Likely == nil && (e.Unknown == "" || e.Unknown == j.Cause):
 		return ""
 	case e.Likely == nil:
-		return "at a time that is not known, because " + term.Clean(e.Unknown)
+		return "not known, because " + term.Clean(e.Unknown)
 	case !e.Likely.After(now):
 		return "soon"
 	}
-	text := "in about " + words.Age(e.Likely.Sub(now))
+	text := "in about " + until(*e.Likely, now)
 	if e.Late != nil && e.Late.After(*e.Likely) {
-		text += ", probably within " + words.Age(e.Late.Sub(now))
+		text += ", probably within " + until(*e.Late, now)
 	}
 	return text
 }
+
+// until returns how long it is until a time, rounded to the nearest: 8 h for 7 h and 59
+// minutes.
+func until(t, now time.Time) string { return words.Duration(t.Sub(now).Round(time.Second)) }
 
 // taskCounts returns the numbers of tasks in each state, in the order of a life, with the
 // words for them.
@@ -594,7 +598,11 @@ func JobWould(j api.Job, to term.Screen) []string {
 	if j.Code == "before_queue" {
 		cause = "" // of a job that waits
 	}
-	for _, more := range []string{given("It would start ", startOf(j, to.Now)), cause} {
+	starts := "It would start "
+	if j.Estimate != nil && j.Estimate.Likely == nil {
+		starts = "Its start: "
+	}
+	for _, more := range []string{given(starts, startOf(j, to.Now)), cause} {
 		if more != "" {
 			lines = append(lines, to.Hang(term.Plain, "", term.Clean(strings.TrimSuffix(more, "."))+"."))
 		}

@@ -49,7 +49,7 @@ func (s *Status) Lines(to term.Screen) []string {
 			lines = append(lines, to.Hang(term.Yellow, "! ", fmt.Sprintf("GPU %d: %s", d.Device.Index, throttling(acts))))
 		}
 	}
-	lines = slices.Concat(lines, s.needs(to), s.paced(to), s.parked(to))
+	lines = slices.Concat(lines, s.unleased(to), s.needs(to), s.paced(to), s.parked(to))
 	if !s.Monitoring && !s.Local {
 		lines = append(lines, to.Hang(term.Yellow, "! ", "Monitoring is stopped, so these numbers are old. Start it: POST /api/gpu/monitoring/start"))
 	}
@@ -371,6 +371,30 @@ func Need(n api.Need, now time.Time) string {
 		text += ", for " + words.Age(now.Sub(*n.Since))
 	}
 	return text
+}
+
+// leastUnleased is the least memory under no lease that is told: a reading of a program
+// that grows may be that much newer than another.
+const leastUnleased = 100
+
+// unleased says on which devices programs use memory under no lease, beside what the
+// driver takes.
+func (s *Status) unleased(to term.Screen) (lines []string) {
+	for _, d := range s.GPUs {
+		var used gpu.MiB
+		for _, p := range Measured(d).Processes {
+			if p.Kind != gpu.Graphics { // a desktop is not somebody who passes by berth
+				used += p.Memory.Or(0)
+			}
+		}
+		for _, l := range d.Leases {
+			used -= l.Measured
+		}
+		if used = min(used, LeasableOf(s.Leasable, d.Device.UUID).Foreign); used >= leastUnleased {
+			lines = append(lines, to.Hang(term.Yellow, "! ", fmt.Sprintf("GPU %d: %s GiB is used under no lease. Next: berth leases --orphans", d.Device.Index, gib(used))))
+		}
+	}
+	return lines
 }
 
 // needs lists what needs a person beside the devices, and what to do about it.

@@ -96,7 +96,7 @@ func (s *server) obstacleOf(r placement.Reason, e placement.Explanation, by sigh
 		if by.all() || !slices.ContainsFunc(used.PIDs, func(pid int) bool { return !by.runs(pid) }) {
 			o.ForeignPIDs, who = used.PIDs, processes(used.PIDs)
 		}
-		o.Text += "; " + used.Memory.ExactBeside(r.Needs) + " of it is used under no lease, by " + who
+		o.Text += "; " + used.Memory.ExactBeside(r.Needs) + " more is used under no lease, by " + who
 	}
 	return o
 }

@@ -27,7 +27,7 @@ func TestEachDeviceIsExplainedOnce(t *testing.T) {
 		t.Fatalf("it is explained as %+v", e.Devices)
 	}
 	o := e.Devices[0]
-	if o.Code != "no_slot" || !slices.Equal(o.Also, []string{"no_memory"}) || !strings.Contains(o.Text, "usable are taken, and needs 8 GiB and has 0.336 GiB") {
+	if o.Code != "no_slot" || !slices.Equal(o.Also, []string{"no_memory"}) || !strings.Contains(o.Text, "taken, and needs 8 GiB and has 0.336 GiB") {
 		t.Errorf("the obstacle is %+v", o)
 	}
 	if e.Estimate == nil || !strings.Contains(e.Estimate.Unknown, "no time limit and no history") {

@@ -58,7 +58,7 @@ func decodeText[T any](t *testing.T, text string) T {
 
 func TestRunElsewhereWhenTheWorldHasChanged(t *testing.T) {
 	for _, test := range []struct{ name, taken, want string }{
-		{"no slot", `"slots":2`, "GPU 0: needs 1 slot; 2 of 2 usable are taken"},
+		{"no slot", `"slots":2`, "GPU 0: needs 1 slot, and all 2 are taken"},
 		{"no memory", `"slots":0,"memory_mb":7000`, "GPU 0: needs 1.563 GiB and has 0.407 GiB"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -88,14 +88,15 @@ func (s *server) notServed(w http.ResponseWriter, r *http.Request, answer http.H
 }
 
 // nearPath asks whether the caller meant the path that is nearest to one that is not
-// served. Where a path has a name in braces, what the caller wrote stands for it.
+// served. Where a path has a name in braces, and all before it is right, what the caller
+// wrote stands for it.
 func (s *server) nearPath(wrong string) string {
 	parts := strings.Split(strings.TrimSuffix(words.Cut(wrong, mostPath), "/"), "/")
 	var known []string
 	for path := range s.api.OpenAPI().Paths {
 		names := strings.Split(path, "/")
 		for i, name := range names {
-			if strings.HasPrefix(name, "{") && len(names) == len(parts) {
+			if strings.HasPrefix(name, "{") && len(names) == len(parts) && slices.Equal(names[:i], parts[:i]) {
 				names[i] = parts[i]
 			}
 		}
@@ -107,6 +108,12 @@ func (s *server) nearPath(wrong string) string {
 	}
 	if near, ok := words.Nearest(strings.Join(parts, "/"), known); ok {
 		return " Did you mean " + near + "?"
+	}
+	above, last := strings.Join(parts[:len(parts)-1], "/")+"/", "/"+parts[len(parts)-1]
+	if at := slices.IndexFunc(known, func(path string) bool { // a step is left out
+		return len(parts) > 2 && len(last) > 1 && strings.HasPrefix(path, above) && strings.HasSuffix(path, last)
+	}); at >= 0 {
+		return " Did you mean " + known[at] + "?"
 	}
 	return ""
 }

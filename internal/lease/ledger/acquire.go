@@ -165,7 +165,7 @@ func (s *state) prepare(r *lease.Request, now time.Time) error {
 	}
 	if limits := s.limitsOf(r); limits != nil {
 		if err := quota.Apply(limits, r); err != nil {
-			return fmt.Errorf("ask for %s: %w", r.ID, err)
+			return fmt.Errorf("ask for %s: %w", named(r.ID), err)
 		}
 		r.Groups = quota.GroupNames(limits)
 	}
@@ -232,7 +232,10 @@ func (s *state) adjust(held *lease.Lease, r *lease.Request, now time.Time) (Foun
 
 // vacant returns an error if the user has the id in use. The caller holds mu.
 func (s *state) vacant(r *lease.Request) error {
-	if s.book.Lease(r.Key()) != nil || s.book.Request(r.Key()) != nil {
+	switch held := s.book.Lease(r.Key()); {
+	case held != nil && held.Holder.Name != "":
+		return fmt.Errorf("ask for %s: %w: %s asked for the lease that has it", r.ID, lease.ErrDuplicate, held.Holder.Name)
+	case held != nil || s.book.Request(r.Key()) != nil:
 		return fmt.Errorf("ask for %s: %w", r.ID, lease.ErrDuplicate)
 	}
 	return nil
@@ -255,7 +258,7 @@ func (s *state) applySettings(r *lease.Request) error {
 		*r = quota.WithoutPrecedence(*r)
 	}
 	if err := s.overLimit(r, nil); err != nil && !quota.Later(err) { // as it was raised
-		return shareAdvice(r, fmt.Errorf("ask for %s: %w", r.ID, err))
+		return shareAdvice(r, fmt.Errorf("ask for %s: %w", named(r.ID), err))
 	}
 	return nil
 }

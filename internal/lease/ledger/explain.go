@@ -3,6 +3,7 @@ package ledger
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/lease"
@@ -65,11 +66,23 @@ func (l *Ledger) suppose(r lease.Request, look func(*lease.Request)) error {
 // unusedID returns an id that no lease and no request of a user has. The caller
 // holds mu.
 func (s *state) unusedID(of lease.Owner) string {
-	k := lease.Key{Owner: of, ID: "(asked)"}
+	k := lease.Key{Owner: of, ID: unused + ")"}
 	for n := 2; s.book.Lease(k) != nil || s.book.Request(k) != nil; n++ {
-		k.ID = fmt.Sprintf("(asked %d)", n)
+		k.ID = fmt.Sprintf("%s %d)", unused, n)
 	}
 	return k.ID
+}
+
+// unused is how an id begins that stands for none.
+const unused = "(asked"
+
+// named returns the id of a request for people, who gave none to one that is only looked
+// at.
+func named(id string) string {
+	if strings.HasPrefix(id, unused) {
+		return "a lease"
+	}
+	return id
 }
 
 // wouldGrant returns the lease that place would grant for a request, or nil if it does

@@ -125,7 +125,7 @@ func TestOtherLimits(t *testing.T) {
 		k := w.start(t)
 		k.device(0, 100)
 		isLimit(t, k.refused(want("n", 10)), "named_leases", false, "ttl")
-		isLimit(t, k.refused(want("long", 10, ttl(2*time.Minute))), "longest_ttl_seconds", false, "120 s", "60 s", "users.default")
+		isLimit(t, k.refused(want("long", 10, ttl(2*time.Minute))), "longest_ttl_seconds", false, "2 min is longer than your limit of 1 min", "users.default")
 		isLimit(t, k.refused(want("longer", 10, ttl(time.Minute), timed(2*time.Hour))), "longest_time_seconds", false)
 		isLimit(t, k.refused(want("wide", 10, ttl(time.Minute), slots(2))), "slots", false, "2 slots is more than your limit of 1 slot")
 		if err := k.refused(want("large", 11, ttl(time.Minute))); !errors.Is(err, quota.ErrMaxMemory) {

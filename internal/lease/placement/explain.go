@@ -70,7 +70,7 @@ func (s *Snapshot) reasons(n *need, r *lease.Request, i int) []Reason {
 		because(HeldBack, "%s", s.refusal(n, i))
 	default:
 		if int(s.free[i]) < r.Slots {
-			why := because(NoSlot, "needs %s; %d of %d usable are taken%s", words.Count(r.Slots, "slot"), u.Active, u.Usable, fewer(u))
+			why := because(NoSlot, "needs %s%s%s", words.Count(r.Slots, "slot"), taken(u), fewer(u))
 			why.NeedsSlots, why.Active, why.Usable = r.Slots, u.Active, u.Usable
 		}
 		if s.room[i] < n.memory {
@@ -79,6 +79,17 @@ func (s *Snapshot) reasons(n *need, r *lease.Request, i int) []Reason {
 		}
 	}
 	return all
+}
+
+// taken says how many of the usable slots of a device are taken, after what is needed.
+func taken(u *Use) string {
+	switch {
+	case u.Active < u.Usable:
+		return fmt.Sprintf("; %d of %d are taken", u.Active, u.Usable)
+	case u.Usable == 1:
+		return ", and its only one is taken"
+	}
+	return fmt.Sprintf(", and all %d are taken", u.Usable)
 }
 
 // fewer returns a note that a device has more slots than can be used now, or "" if it has

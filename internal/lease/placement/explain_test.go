@@ -27,13 +27,13 @@ func TestReasons(t *testing.T) {
 		text  string
 	}{
 		{0, NoMemory, "needs 40 GiB and has 12 GiB"},
-		{1, NoSlot, "needs 1 slot; 4 of 4 usable are taken"},
-		{2, NoSlot, "needs 1 slot; 4 of 4 usable are taken"},
+		{1, NoSlot, "needs 1 slot, and all 4 are taken"},
+		{2, NoSlot, "needs 1 slot, and all 4 are taken"},
 		{2, NoMemory, "needs 40 GiB and has -100 MiB"},
 		{3, TooSmall, "needs 40 GiB and could never have more than 20 GiB"},
 		{4, BadState, "the device is CRITICAL"},
 		{5, Closed, "nothing is granted here: in quarantine after XID 79"},
-		{6, NoSlot, "needs 1 slot; 2 of 2 usable are taken (of 4, while it is THROTTLED or not fully trusted)"},
+		{6, NoSlot, "needs 1 slot, and all 2 are taken (of 4, while it is THROTTLED or not fully trusted)"},
 	}
 	if len(e.Reasons) != len(want) {
 		t.Fatalf("%d reasons, want %d: %+v", len(e.Reasons), len(want), e.Reasons)

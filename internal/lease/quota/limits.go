@@ -80,8 +80,23 @@ func MayLast(l *lease.Limits, ttl time.Duration) error {
 }
 
 func tooLong(name, what string, asked time.Duration, l lease.Limit[time.Duration]) error {
+	has, most := sameUnit(asked, l.Or(0))
 	return &LimitError{Name: name, Source: l.Source, Err: ErrLimit,
-		Text: fmt.Sprintf("%s of %s s is longer than your limit of %s s (%s)", what, words.Seconds(asked), words.Seconds(l.Or(0)), l.Source)}
+		Text: fmt.Sprintf("%s of %s is longer than your limit of %s (%s)", what, has, most, l.Source)}
+}
+
+// sameUnit writes two lengths of time in the largest unit that both are whole numbers of,
+// so that they can be compared.
+func sameUnit(a, b time.Duration) (string, string) {
+	for _, u := range []struct {
+		size time.Duration
+		word string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}} {
+		if a%u.size == 0 && b%u.size == 0 {
+			return fmt.Sprintf("%d %s", a/u.size, u.word), fmt.Sprintf("%d %s", b/u.size, u.word)
+		}
+	}
+	return words.Seconds(a) + " s", words.Seconds(b) + " s"
 }
 
 // TooManyWait refuses a request if more requests of its user wait than may wait. The

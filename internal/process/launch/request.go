@@ -235,7 +235,7 @@ func parseLength(value string) (time.Duration, error) {
 	if value == "0" {
 		return 0, nil
 	}
-	if err := words.NoUnit(value, "s", "m"); err != nil {
+	if err := words.NoUnit(value, "s", "m", "h"); err != nil {
 		return 0, err
 	}
 	length, err := words.ParseLength(value)

@@ -126,7 +126,7 @@ func TestProblems(t *testing.T) {
 		{"broken after the document", "name: 1\n---\n[", file, []string{
 			"3: not_readable: the file is not YAML: did not find expected node content → " + notYAML}},
 		{"not YAML", "name: [\n", file, []string{"1: not_readable: the file is not YAML: did not find expected node content → " + notYAML}},
-		{"not YAML in the first line", "name: count: 1\n", file, []string{"1: not_readable: the file is not YAML: mapping values are not allowed in this context → " + notYAML}},
+		{"not YAML in the first line", "name: count: 1\n", file, []string{"1: not_readable: the file is not YAML: a value has a colon and a blank in it, or the line is indented too far → write such a value between quotes, as in title: 'one: two'"}},
 		{"not JSON", "{\n\"name\": 1,\n}", body, []string{
 			"3: not_readable: the body is not JSON: invalid character '}' looking for beginning of object key string → look for a missing comma, quote or bracket here or just before"}},
 		{"YAML for JSON", "name: 1", body, []string{

@@ -112,11 +112,12 @@ func notYAML(err error, f Format) *Problem {
 			}
 		}
 	}
-	// The parser names the line where the broken block began.
-	return &Problem{
-		Code: NotReadable, Line: line, Reason: f.Noun + " is not YAML: " + reason,
-		Remedy: "look for a missing colon, quote or bracket here and in the lines around it, and for tabs: YAML is indented with blanks",
+	remedy := "look for a missing colon, quote or bracket here and in the lines around it, and for tabs: YAML is indented with blanks"
+	if strings.HasPrefix(reason, "mapping values are not allowed") {
+		reason, remedy = "a value has a colon and a blank in it, or the line is indented too far", "write such a value between quotes, as in title: 'one: two'"
 	}
+	// The parser names the line where the broken block began.
+	return &Problem{Code: NotReadable, Line: line, Reason: f.Noun + " is not YAML: " + reason, Remedy: remedy}
 }
 
 func fromYAML(y *yaml.Node, depth int) *Node {

@@ -19,6 +19,9 @@ func ParseLength(text string) (time.Duration, error) {
 		return Forever, nil
 	}
 	wrong := errors.New("write it like 90s, 10m, 2h, 7d or forever")
+	if length, ok := strings.CutSuffix(text, ":00:00"); ok && strings.Trim(length, "0123456789") == "" && length != "" { // as Slurm writes it
+		wrong = fmt.Errorf("write %sh", length)
+	}
 	days, rest, found := strings.Cut(text, "d")
 	if !found {
 		days, rest = "0", text
