@@ -8,16 +8,19 @@ package transport
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/cpu"
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/internal/process/child"
@@ -176,6 +179,39 @@ func SSH(program []string, host, berth string) Way {
 	return Way{Host: host, explain: func(status int, said []string) Failure { return ofSSH(host, berth, status, said) },
 		Command: append(program[:len(program):len(program)], "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5",
 			"-o", "ClearAllForwardings=yes", "-o", "ControlMaster=no", "-o", "RemoteCommand=none", "--", host, "exec "+quoted(berth)+" work")}
+}
+
+// Quicker returns ssh with the cipher that takes the least of the processor, AES-GCM, before
+// its others, if this processor computes AES by itself and the user has not chosen
+// ciphers: without a choice, OpenSSH prefers one that takes twice as much.
+func Quicker(ctx context.Context, program []string, host string) []string {
+	if !cpu.X86.HasAES && !cpu.ARM64.HasAES {
+		return program
+	}
+	ctx, cancel := context.WithTimeout(ctx, endPatience)
+	defer cancel()
+	usual := ciphers(ctx, program[0], "-F", "/dev/null", "-G", "--", host)
+	chosen := ciphers(ctx, program[0], append(slices.Clone(program[1:]), "-G", "--", host)...)
+	if usual == "" || chosen != usual {
+		return program
+	}
+	return append(slices.Clone(program), "-o", "Ciphers=^aes128-gcm@openssh.com")
+}
+
+// ciphers returns the ciphers that ssh would offer; empty if it does not say.
+func ciphers(ctx context.Context, program string, args ...string) string {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.WaitDelay = time.Second
+	said, err := cmd.Output()
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(said)) {
+		if list, found := strings.CutPrefix(line, "ciphers "); found {
+			return strings.TrimSpace(list)
+		}
+	}
+	return ""
 }
 
 // quoted returns a word as a shell reads it.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/cpu"
 
 	"github.com/berth-gpu/berth/internal/process/child"
 )
@@ -53,6 +54,24 @@ func TestSSHCommand(t *testing.T) {
 	}
 	if plain := SSH([]string{"ssh"}, "gpu1", "~/bin/berth").Command; plain[len(plain)-1] != "exec ~/bin/berth work" {
 		t.Errorf("%q", plain)
+	}
+}
+
+// Ciphers that the user has chosen stay.
+func TestQuicker(t *testing.T) {
+	if !cpu.X86.HasAES && !cpu.ARM64.HasAES {
+		t.Skip("this processor does not compute AES by itself")
+	}
+	const says = `case " $* " in *" -F mine "*) echo "ciphers aes256-ctr" ;; *" -F none "*) exit 255 ;; *) echo "port 22"; echo "ciphers chacha,aes" ;; esac`
+	for _, c := range []struct {
+		args   []string
+		faster bool
+	}{{nil, true}, {[]string{"-F", "mine"}, false}, {[]string{"-F", "none"}, false}} {
+		program := append([]string{script(t, says)}, c.args...)
+		got := Quicker(t.Context(), program, "gpu1")
+		if faster := slices.Contains(got, "Ciphers=^aes128-gcm@openssh.com"); faster != c.faster || !slices.Equal(got[:len(program)], program) {
+			t.Errorf("%q", got)
+		}
 	}
 }
 

@@ -68,7 +68,7 @@ func (h *hostFlags) open(ctx context.Context, con *console.Console, o programs.B
 		if host == "." {
 			return transport.Here(self, con.Socket)
 		}
-		return transport.SSH(ssh, host, h.berth)
+		return transport.SSH(transport.Quicker(ctx, ssh, host), host, h.berth)
 	})
 	if err != nil {
 		return nil, console.Usage("--hosts: %v", err)

@@ -131,7 +131,7 @@ func connect(t task, dir, program string) (*remote.Session, func(), error) {
 		return nil, nil, err
 	}
 	l := child.NewLauncher()
-	conn, err := transport.Dial(l, transport.SSH(t.SSH, "127.0.0.1", there))
+	conn, err := transport.Dial(l, transport.SSH(transport.Quicker(context.Background(), t.SSH, "127.0.0.1"), "127.0.0.1", there))
 	if err != nil {
 		l.Close()
 		return nil, nil, err
