@@ -1,7 +1,9 @@
 # Everything a contributor runs. `make` alone prints this list.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# VERSION, the file, says which release this is; at other commits than its tag, -dev and
+# the commit are added.
+VERSION := $(shell deploy/version.sh)
 # NVIDIA marks what it renames as deprecated; the bindings cover both names.
 # What is written in C reads answers and files: the compiler adds checks of bounds
 # and of the stack.
