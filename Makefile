@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # VERSION, the file, says which release this is; at other commits than its tag, -dev and
 # the commit are added.
-VERSION := $(shell deploy/version.sh)
+VERSION := $(shell $(dir $(lastword $(MAKEFILE_LIST)))deploy/version.sh)
 # NVIDIA marks what it renames as deprecated; the bindings cover both names.
 # What is written in C reads answers and files: the compiler adds checks of bounds
 # and of the stack.

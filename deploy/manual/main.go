@@ -1,6 +1,7 @@
-// Command manual writes what a package has about the commands of berth: a page of the
-// manual for each, and the completions of three shells. All of it comes from the tree of
-// commands, so that it says what --help says.
+// Command manual writes a man page for each command of berth, and the completions of
+// three shells.
+//
+// All of it comes from the tree of commands, so that it says what --help says.
 //
 //	go run ./deploy/manual -version 0.1.0 -date 2026-01-31 FOLDER
 package main
