@@ -35,6 +35,7 @@ fi
 pack 0.0.9 "$keep/programs" "$(cat "$keep/entries")"
 pack 0.0.8 "dist/programs/$arch" 5 # one that knows no pools: it is refused before it is unpacked
 
+(cd deploy/release && CGO_ENABLED=0 go test -trimpath .)
 echo "lintian:"
 lintian --allow-root --fail-on error --tag-display-limit 3 "$new"
 
