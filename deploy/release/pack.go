@@ -153,6 +153,7 @@ func (o *options) info(format, stage string, items []item) (*nfpm.Info, error) {
 	}
 	if format == "deb" {
 		info.Deb.Compression = "gzip"
+		info.License = "" // it is in the file copyright
 		info.Depends = []string{"libc6 (>= " + libc + ")", "init-system-helpers (>= 1.54)", "systemd | systemd-standalone-sysusers"}
 		err = o.scripts(filepath.Join(stage, "scripts"), "deb", &info.Scripts.PreInstall, &info.Scripts.PostInstall, &info.Scripts.PreRemove, &info.Scripts.PostRemove)
 	} else {

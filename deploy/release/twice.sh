@@ -11,7 +11,7 @@ other=$(mktemp -d)/a/path/of/another/length
 finish() { git worktree remove --force "$other" && rm -rf "${other%/a/path/*}"; }
 trap finish EXIT
 git worktree add -q --detach "$other" HEAD
-if [ -d web/node_modules ]; then cp -a web/node_modules "$other/web/"; fi
+if [ -d web/node_modules ]; then cp -a web/node_modules "$other/web/" && touch "$other/web/node_modules/.package-lock.json"; fi
 [ ! -d dist/debian ] || { mkdir -p "$other/dist" && cp -a dist/debian "$other/dist/"; } # Debian may have moved on
 [ -z "${COLD:-}" ] || export GOCACHE=$other/dist/cache
 version=$(sed -n 's/.*-linux-amd64.*//; s/.*  berth-\(.*\)\.cdx\.json$/\1/p' dist/release/SHA256SUMS)

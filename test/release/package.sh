@@ -64,19 +64,22 @@ cp "$keep/other/berth_0.0.8_$arch.deb" "$machine/root/packages/ancient.deb"
 cp "dist/release/berth-$BERTH_VERSION-linux-$arch.tar.gz" "$machine/root/packages/archive.tar.gz"
 rm -rf "$machine/root/rpm"
 mkdir -p "$machine/root/rpm/scripts"
-rpm2cpio dist/release/berth-*."$(uname -m)".rpm | (cd "$machine/root/rpm" && cpio -id --quiet)
+rpm2cpio dist/release/berth-*."$(uname -m)".rpm | (cd "$machine/root/rpm" && cpio -id --quiet --no-absolute-filenames 2>/dev/null) # the names in it are absolute
+[ -x "$machine/root/rpm/usr/bin/berth" ]
 cp deploy/release/rpm/* "$machine/root/rpm/scripts/"
 echo "127.0.0.1 localhost $(hostname)" >"$machine/etc/hosts"
 for user in worker:1234 other:1235; do
 	grep -q "^${user%:*}:" "$machine/etc/passwd" || chroot "$machine" useradd --create-home --uid "${user#*:}" --shell /bin/sh "${user%:*}"
 done
 echo "In a machine with systemd:"
+failed=
 test/systemd/run.sh start "$machine"
-inside fresh "$BERTH_VERSION"
-inside upgrade "$BERTH_VERSION"
+inside fresh "$BERTH_VERSION" || failed=yes
+inside upgrade "$BERTH_VERSION" || failed=yes
 test/systemd/run.sh stop "$machine"
 test/systemd/run.sh start "$machine"
-inside rebooted
-inside purge
-inside others "$BERTH_VERSION"
+inside rebooted || failed=yes
+inside purge || failed=yes
+inside others "$BERTH_VERSION" || failed=yes
+[ -z "$failed" ] || exit 1
 echo "The release works as people use it."
