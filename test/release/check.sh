@@ -111,8 +111,8 @@ upgrade() {
 	check "the lease is there" holds kept
 	check "the job runs, once" bash -c "$(declare -f running one as); job=$job; running && one"
 	check "the request waits" within 60 bash -c 'berth leases | grep -q patient'
-	check "a package that cannot read the journal is refused" bash -c "$(declare -f get); packages=$packages; get ancient >/tmp/refusal 2>&1; [ \$? != 0 ] && grep -q 'cannot read its' /tmp/refusal && grep -q 'To go back' /tmp/refusal"
-	sed -n '/^berth: /,/environment\.$/p' /tmp/refusal | sed 's/^/        /'
+	check "a package that cannot read the journal is refused" bash -c "$(declare -f get); packages=$packages; get ancient >/tmp/refusal 2>&1; [ \$? != 0 ] && grep -q 'cannot read its' /tmp/refusal && grep -q 'install this package again' /tmp/refusal"
+	sed -n '/^berth: /,/package again\.$/p' /tmp/refusal | sed 's/^/        /'
 	check "and nothing has changed" bash -c "$(declare -f says serves holds); says $1 && serves $1 && holds kept && dpkg -l berth | grep -q '^ii.* $1 '"
 	for n in 1 2 3 4 5; do
 		check "downgrade $n" get old
@@ -139,6 +139,7 @@ rebooted() {
 }
 
 purge() {
+	check "the way back that the refusal names works" bash -c "$(declare -f get within); packages=$packages; systemctl stop berth && mv /var/lib/berth/journal /var/lib/berth/journal.newer && get ancient && dpkg -l berth | grep -q '^ii.* 0.0.8 ' && within 30 berth leases && ! berth leases | grep -q kept"
 	check "purge" apt-get purge -y -q berth
 	check "nothing is left" bash -c 'left=$(find / -xdev \( -path /proc -o -path /sys -o -path /root -o -path /tmp -o -path /home -o -path /var/log \) -prune -o -name "*berth*" -print; ls -d /run/berth 2>/dev/null; getent passwd berth-front; systemctl list-units --all --plain --no-legend "berth*" | grep -v not-found); echo "$left"; [ -z "$left" ]'
 	check "no program of it runs" bash -c '! pgrep -l berth'
