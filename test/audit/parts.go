@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"unicode"
@@ -86,9 +87,14 @@ func goParts(binary, cache, root string) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	var parts []part
-	for _, c := range billOf(filepath.Base(binary), "", info, nil).Components {
-		if strings.HasPrefix(c.Name, "github.com/berth-gpu/berth") || c.Version == "" {
+	return modulesOf(info, cache, root), nil
+}
+
+// modulesOf returns what others wrote of a binary. A module in a folder of the repository
+// is berth's own.
+func modulesOf(info *debug.BuildInfo, cache, root string) (parts []part) {
+	for _, c := range billOf("", "", info, nil).Components {
+		if strings.HasPrefix(c.Name, ".") || strings.HasPrefix(c.Name, "github.com/berth-gpu/berth") {
 			continue
 		}
 		folder := filepath.Join(cache, escaped(c.Name)+"@"+c.Version)
@@ -97,7 +103,7 @@ func goParts(binary, cache, root string) ([]part, error) {
 		}
 		parts = append(parts, part{c, folder})
 	}
-	return parts, nil
+	return parts
 }
 
 // escaped returns the path of a module as the cache of modules has it: file systems may

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 )
@@ -51,6 +52,17 @@ func TestBillOfParts(t *testing.T) {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("it lacks %s:\n%s", want, text)
 		}
+	}
+}
+
+func TestModulesOf(t *testing.T) {
+	info := &debug.BuildInfo{GoVersion: "go1.26.8", Deps: []*debug.Module{
+		{Path: "github.com/berth-gpu/berth", Version: "v0.0.0", Replace: &debug.Module{Path: "../", Version: "(devel)"}},
+		{Path: "example.com/B", Version: "v1.0.0"},
+	}}
+	parts := modulesOf(info, "/cache", "/go")
+	if len(parts) != 2 || parts[0].folder != "/go" || parts[1].folder != "/cache/example.com/!b@v1.0.0" {
+		t.Errorf("%+v", parts)
 	}
 }
 
