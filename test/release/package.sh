@@ -8,6 +8,10 @@
 # It needs root, mmdebstrap, systemd-nspawn, lintian, rpm2cpio and cpio.
 set -eu
 cd "$(dirname "$0")/../.."
+[ "$(id -u)" -eq 0 ] || { echo "make test-package boots a machine of its own, and needs root." >&2; exit 1; }
+for tool in mmdebstrap systemd-nspawn lintian rpm2cpio cpio; do
+	command -v "$tool" >/dev/null || { echo "There is no $tool: apt-get install mmdebstrap systemd-container lintian rpm2cpio cpio" >&2; exit 1; }
+done
 arch=$(dpkg --print-architecture)
 before=256e1260 # the commit that upgrades start from
 keep=$(realpath -m "${1:-$(mktemp -d)}")
