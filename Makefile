@@ -1,7 +1,9 @@
 # Everything a contributor runs. `make` alone prints this list.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# VERSION, the file, says which release this is; at other commits than its tag, -dev and
+# the commit are added.
+VERSION := $(shell $(dir $(lastword $(MAKEFILE_LIST)))deploy/version.sh)
 # NVIDIA marks what it renames as deprecated; the bindings cover both names.
 # What is written in C reads answers and files: the compiler adds checks of bounds
 # and of the stack.
@@ -84,10 +86,39 @@ driver: ## build bin/berth-dra, the driver for Kubernetes
 # Debian's packages. The time in them is that of the newest commit.
 IMAGE_TAG ?= dev
 .PHONY: images
-images: build driver ## write dist/images/*.tar, for ctr images import, docker load and podman load
+images: build driver archives ## write dist/images/*.tar, for ctr images import, docker load and podman load
+
+.PHONY: archives
+archives:
 	kubernetes/images/debian.sh dist/debian
 	cd kubernetes/images && CGO_ENABLED=0 go run -trimpath . -programs $(CURDIR)/bin -debian $(CURDIR)/dist/debian \
 		-out $(CURDIR)/dist/images -tag $(IMAGE_TAG) -version $(VERSION) -created $$(git log -1 --format=%ct 2>/dev/null || echo 0)
+
+# Both programs for ARCH, as make build builds them for this machine.
+ARCH ?= $(shell go env GOHOSTARCH)
+CROSS_amd64 := x86_64-linux-gnu-gcc
+CROSS_arm64 := aarch64-linux-gnu-gcc
+FOR_ARCH = CGO_ENABLED=1 GOOS=linux GOARCH=$(ARCH) CC=$(if $(filter $(ARCH),$(shell go env GOHOSTARCH)),gcc,$(CROSS_$(ARCH)))
+.PHONY: programs
+programs:
+	$(FOR_ARCH) $(BUILD_STATIC) -o dist/programs/$(ARCH)/ ./cmd/berth
+	$(FOR_ARCH) $(BUILD) -o dist/programs/$(ARCH)/ ./cmd/berth-serve
+
+.PHONY: release
+release: tools web ## write dist/release: archives, packages, wheels, images, bill of materials, notes, sums (minutes)
+	BERTH_VERSION=$(VERSION) deploy/release/make.sh
+
+.PHONY: release-twice
+release-twice: ## make the release of this commit again elsewhere, and compare every byte (COLD=yes: compile all anew)
+	deploy/release/twice.sh
+
+.PHONY: test-arm64
+test-arm64: ## run the programs of the release for arm64 under qemu, to a lease on simulated GPUs
+	test/release/arm64.sh
+
+.PHONY: test-package
+test-package: ## install, use, upgrade, downgrade, kill, reboot and purge the package under a real systemd (root; minutes)
+	test/release/package.sh
 
 .PHONY: demo
 demo: build ## show the main job, on real GPUs or on four simulated ones
@@ -103,7 +134,7 @@ test: build ## run every check a change must pass (minutes)
 	go vet -race ./... # the flag of the tests: nothing is compiled for it alone
 	test -z "$$(gofmt -l . | tee /dev/stderr)"
 	@$(MAKE) --no-print-directory check-web
-	@$(MAKE) --no-print-directory rules
+	@$(MAKE) --no-print-directory rules forge
 	@$(MAKE) --no-print-directory -j 2 test-go test-python test-kubernetes-pure modules
 	go run $(STATIC) ./test/bench/hostile -berth bin/berth -small
 	go run $(STATIC) ./test/bench/access -berth bin/berth
@@ -186,6 +217,10 @@ rules: ## check and test the alert rules with promtool
 	@sed '1,/^spec:/d; s/^  //' $(KUBE_RULES)/rules.yaml > dist/rules/berth-kubernetes.rules.yml # what the operator makes of it
 	PATH="$$PATH:$(CURDIR)/bin" promtool check rules dist/rules/berth-kubernetes.rules.yml
 	PATH="$$PATH:$(CURDIR)/bin" promtool test rules dist/rules/rules.test.yml
+
+.PHONY: forge
+forge: ## check the workflows of the forge with actionlint
+	go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
 .PHONY: test-prometheus
 test-prometheus: build ## hold the answers of berth to queries against those of real Prometheus servers (builds one: minutes)

@@ -68,6 +68,14 @@ type Slots struct {
 	Usable   int `json:"usable" doc:"How many slots may be in use now, by the state of the device and by trust."`
 }
 
+// Version says which berth answers.
+type Version struct {
+	Version string `json:"version" doc:"Version of the program: 0.1.0 for a release, 0.1.0-dev+COMMIT for a build on the way to it."`
+	Go      string `json:"go" doc:"Version of the Go compiler that built it."`
+	OS      string `json:"os"`
+	Arch    string `json:"arch" example:"amd64"`
+}
+
 // StatusAll lists every device, and says how much of the machine is in use.
 type StatusAll struct {
 	Host        string      `json:"host"`

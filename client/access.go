@@ -18,6 +18,11 @@ func (c *Client) Whoami(ctx context.Context) (api.Whoami, error) {
 	return get[api.Whoami](ctx, c, "/api/whoami", nil)
 }
 
+// Version returns the version of the daemon.
+func (c *Client) Version(ctx context.Context) (api.Version, error) {
+	return get[api.Version](ctx, c, "/api/version", nil)
+}
+
 // Quota returns the limits of a user and what the user has of them. An empty user means
 // the caller.
 func (c *Client) Quota(ctx context.Context, user string) (api.Quota, error) {

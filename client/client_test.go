@@ -150,6 +150,8 @@ func TestRoutes(t *testing.T) {
 		{"measure", func(ctx context.Context, c *Client) (any, error) {
 			return nil, c.Measure(ctx, api.Measurement{Name: "x", Step: "s", Memory: 5, Seconds: 1.5})
 		}, `POST /api/measurements application/json{"name":"x","step":"s","memory_mb":5,"seconds":1.5}`, ``, nil},
+		{"version", func(ctx context.Context, c *Client) (any, error) { return c.Version(ctx) },
+			"GET /api/version ", `{"version":"0.1.0","go":"go1.26.0","os":"linux","arch":"arm64"}`, api.Version{Version: "0.1.0", Go: "go1.26.0", OS: "linux", Arch: "arm64"}},
 		{"whoami", func(ctx context.Context, c *Client) (any, error) { return c.Whoami(ctx) },
 			"GET /api/whoami ", `{"user":"ann","uid":0,"role":"admin"}`, api.Whoami{User: "ann", UID: gpu.Some(0), Role: "admin"}},
 		{"my quota", func(ctx context.Context, c *Client) (any, error) { return c.Quota(ctx, "") },

@@ -5,6 +5,7 @@
 # With the word chromium it installs Debian's Chromium, for the tests of the page.
 # With the word sshd it installs Debian's OpenSSH, without starting its server.
 # With the word prometheus it puts the server of that package there too, as bin/prometheus-debian.
+# With the word cross-arm64 or cross-amd64 it installs the C compiler for that machine.
 # With the word arrays it installs Debian's NumPy, and puts Debian's PyTorch into bin/arrays: berth looks
 # for the PyTorch of the system when it starts a program, so the tests do not install one there.
 set -eu
@@ -50,6 +51,16 @@ if [ "${1-}" = chromium ]; then
 	export DEBIAN_FRONTEND=noninteractive
 	$sudo apt-get update -qq
 	$sudo apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null
+	exit 0
+fi
+if [ "${1-}" = cross-arm64 ] || [ "${1-}" = cross-amd64 ]; then
+	machine=aarch64 name=aarch64
+	[ "$1" = cross-arm64 ] || { machine=x86_64 name=x86-64; }
+	command -v "$machine-linux-gnu-gcc" >/dev/null && exit 0
+	echo "Installing the compiler for ${1#cross-} ..." >&2
+	export DEBIAN_FRONTEND=noninteractive
+	$sudo apt-get update -qq
+	$sudo apt-get install -y -qq --no-install-recommends "gcc-$name-linux-gnu" "libc6-dev-${1#cross-}-cross" >/dev/null
 	exit 0
 fi
 if [ "${1-}" = arrays ]; then

@@ -10,6 +10,10 @@ itself: what is installed and asked for is used.
 import importlib
 from typing import TYPE_CHECKING, Any, List
 
+from . import rival
+
+rival.refuse(__file__)  # before files of another project are imported
+
 from . import answers, config, monitoring, services
 from .answers import Event
 from .asking import (

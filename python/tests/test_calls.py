@@ -88,6 +88,7 @@ class Reading(DaemonCase):
 WITHOUT = {
     "GET /healthz": "ready says more",
     "GET /metrics": "for Prometheus",
+    "GET /api/version": "status_all says it",
     "GET /": "for browsers",
     "GET /favicon.svg": "for browsers",
     "GET /assets/{file}": "for browsers",

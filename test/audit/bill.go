@@ -29,12 +29,17 @@ type metadata struct {
 }
 
 type component struct {
-	Type    string `json:"type"`
-	Ref     string `json:"bom-ref"`
-	Name    string `json:"name"`
-	Version string `json:"version,omitempty"`
-	Package string `json:"purl,omitempty"`
-	Hashes  []hash `json:"hashes,omitempty"`
+	Type     string    `json:"type"`
+	Ref      string    `json:"bom-ref"`
+	Name     string    `json:"name"`
+	Version  string    `json:"version,omitempty"`
+	Hashes   []hash    `json:"hashes,omitempty"`
+	Licences []licence `json:"licenses,omitempty"`
+	Package  string    `json:"purl,omitempty"`
+}
+
+type licence struct {
+	Expression string `json:"expression"`
 }
 
 type hash struct {

@@ -22,7 +22,15 @@ func main() {
 	units := flag.String("units", "deploy/systemd", "the folder with the unit and its drop-in")
 	database := flag.String("db", "", "a database of vulnerabilities, such as file:///srv/vulndb (default: Go's own)")
 	version := flag.String("version", "dev", "the version of the binaries")
+	parts := flag.String("parts", "", "write only what the binaries that follow, the page and the Python package are made of, and its licences, into this folder")
 	flag.Parse()
+	if *parts != "" {
+		if err := writeParts(*parts, *version, flag.Args()); err != nil {
+			fmt.Fprintln(os.Stderr, "audit:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := run(*bin, *version, *units, *database); err != nil {
 		fmt.Fprintln(os.Stderr, "audit:", err)
 		os.Exit(1)

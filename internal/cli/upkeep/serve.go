@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/device"
 	"github.com/berth-gpu/berth/internal/text/term"
@@ -81,7 +82,7 @@ func newVersion(con *console.Console) *cobra.Command {
 		Example: "  berth version\n  berth version --json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			versions := map[string]string{"version": con.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH}
+			versions := api.Version{Version: con.Version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 			return con.Answer(versions, fmt.Sprintf("berth %s (%s, %s/%s)", con.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH))
 		},
 	}

@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"runtime"
 	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -41,6 +42,7 @@ func registerDaemon(s *server) {
 		_, _ = w.Write([]byte("ok\n"))
 	})
 	serve(s, op("readyz", "/readyz", "Whether the daemon can do its work; 503 while it cannot"), s.ready)
+	serve(s, op("version", "/api/version", "The version of the daemon, and what it was built with"), s.version)
 	s.raw(op("prometheus", "/metrics", "Metrics for Prometheus"), "text/plain", s.metrics)
 
 	text := sync.OnceValue(func() []byte {
@@ -86,6 +88,10 @@ func (s *server) ready(context.Context, *struct{}) (*answer[api.Ready], error) {
 		now.Past = s.Remembered()
 	}
 	return ok(now)
+}
+
+func (s *server) version(context.Context, *struct{}) (*answer[api.Version], error) {
+	return ok(api.Version{Version: s.Version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH})
 }
 
 // metrics serves the Prometheus page, without names for viewers. A scraper gets names:

@@ -32,6 +32,7 @@ var verbs = map[string]access.Verb{
 
 	"GET /openapi.json": access.Look,
 	"GET /docs":         access.Look,
+	"GET /api/version":  access.Look,
 	"GET /api/whoami":   access.Look,
 	"GET /api/quota":    access.Look, // for those of others: access.Inspect
 

@@ -55,7 +55,7 @@ hooks: {pager: {url: "http://127.0.0.1:1/zqhookurl", secret: zqhooksecret, sever
 		for _, path := range []string{
 			"/api/services", "/api/services/zq", "/api/leases", "/api/leases/a", "/api/leases/e", "/api/leases/a/explain", "/api/batches", "/api/batches?ended=true", "/api/users", "/api/report?since=1h", "/api/events?follow=false", "/api/gpu/status/all?leases=true", "/api/gpu/status",
 			"/api/gpu/status?gpu=1", "/api/gpu/metrics", "/api/gpu/metrics/history?gpu=1", "/api/gpu/throttle/status", "/api/gpu/memory/available",
-			"/api/gpu/config", "/api/gpu/config/sources", "/api/orphans", "/api/energy", "/api/past/leases", "/api/audit", "/api/measurements", "/api/measurements?user=root", "/metrics", "/readyz", "/api/whoami", "/api/tokens", "/api/alerts", "/api/hooks", "/api/v1/query?query=%7B__name__=~%22.%2B%22%7D", "/api/v1/series?match[]=%7B__name__=~%22.%2B%22%7D", "/api/v1/label/lease/values", "/api/v1/metadata", "/api/v1/rules", "/api/v1/alerts",
+			"/api/gpu/config", "/api/gpu/config/sources", "/api/orphans", "/api/energy", "/api/past/leases", "/api/audit", "/api/measurements", "/api/measurements?user=root", "/metrics", "/readyz", "/api/whoami", "/api/version", "/api/tokens", "/api/alerts", "/api/hooks", "/api/v1/query?query=%7B__name__=~%22.%2B%22%7D", "/api/v1/series?match[]=%7B__name__=~%22.%2B%22%7D", "/api/v1/label/lease/values", "/api/v1/metadata", "/api/v1/rules", "/api/v1/alerts",
 		} {
 			asked = append(asked, call{Method: "GET", Path: path})
 		}

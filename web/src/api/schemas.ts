@@ -2848,6 +2848,16 @@ export interface Utilization {
   per_gpu: Record<string, GPUUtilization>;
 }
 
+// Version says which berth answers.
+export interface Version {
+  /** Version of the program: 0.1.0 for a release, 0.1.0-dev+COMMIT for a build on the way to it. */
+  version: string;
+  /** Version of the Go compiler that built it. */
+  go: string;
+  os: string;
+  arch: string;
+}
+
 // VisibleGPU is a GPU as a library sees it. It has no index, because each library
 // counts in its own way.
 export interface VisibleGPU {

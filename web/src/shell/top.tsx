@@ -38,7 +38,7 @@ export function Top({ onHelp }: { onHelp: () => void }) {
       <a class="brand" href={to.overview()}>
         <Mark />
         <span>berth</span>
-        <span class="host">{machine.value?.host}</span>
+        <span class="host" title={`berth ${machine.value?.version ?? ''}`}>{machine.value?.host}</span>
       </a>
       <nav aria-label="Pages" ref={nav}>
         {pages.map((p) => (
