@@ -384,8 +384,8 @@ func TestALoadThatNobodyWaitsFor(t *testing.T) {
 // with what happened, and it rests for longer each time. Another service goes on.
 func TestFailures(t *testing.T) {
 	for what, p := range map[string]plan{
-		"was not ready 20 s after its start": {come: -1, leave: time.Second},
-		"ended with exit code 1":             {come: -1, dies: 3 * time.Second},
+		"was not ready within its start_timeout of 20 s: connection refused. berth logs a shows its log": {come: -1, leave: time.Second},
+		"ended with exit code 1": {come: -1, dies: 3 * time.Second},
 	} {
 		change := with(func(s *service.Spec) { s.StartTimeout, s.Memory = 20*time.Second, gpu.Some[gpu.MiB](30) })
 		inWorld(t, []service.Spec{spec("a", change), spec("b")}, func(t *testing.T, w *world) {
@@ -954,7 +954,7 @@ func TestReadyByLog(t *testing.T) {
 		answered(t, w.ask(t.Context(), "a", time.Second))
 	})
 	inWorld(t, []service.Spec{spec("a", with(func(s *service.Spec) { s.Ready.Log = "never said" }))}, func(t *testing.T, w *world) {
-		if r := refusal(t, <-w.ask(t.Context(), "a", time.Second)); !strings.Contains(r.Why, "was not ready") {
+		if r := refusal(t, <-w.ask(t.Context(), "a", time.Second)); !strings.Contains(r.Why, `was not ready within its start_timeout of 2 min: no line of its log has "never said"`) {
 			t.Errorf("it is refused with %+v", r)
 		}
 	})
