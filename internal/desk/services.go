@@ -77,11 +77,11 @@ func seenService(by access.Actor, s api.Service) api.Service {
 	s.PID, s.Command, s.Directory, s.Log, s.Port = 0, nil, "", "", 0
 	if s.Failure != nil {
 		failure := *s.Failure
-		failure.Why, failure.Log = notYours, nil
-		s.Failure = &failure
-		if s.State == "failed" {
+		if s.State == "failed" || s.Why == failure.Why {
 			s.Why = notYours
 		}
+		failure.Why, failure.Log = notYours, nil
+		s.Failure = &failure
 	}
 	if access.May(by, access.Name, access.Object{}) != nil {
 		s.User = "another user"

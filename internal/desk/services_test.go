@@ -84,6 +84,9 @@ func TestWhoSeesWhatOfAService(t *testing.T) {
 	if failed.Why+failed.Failure.Why+failed.Log != notYours+notYours || failed.Failure.Log != nil || failed.PID != 0 || failed.Failure.Count != 2 {
 		t.Errorf("others see %+v, %+v", failed, failed.Failure)
 	}
+	if stopped := seenService(eve, api.Service{User: "ada", State: "stopped", Why: "exec /hush", Failure: &api.ServiceFailure{Why: "exec /hush"}}); stopped.Why != notYours {
+		t.Errorf("of one that failed and was stopped, others see %+v", stopped)
+	}
 	for _, name := range []string{"nothing", "", "chat-1"} {
 		if _, err := w.Service(olga, name); codeOf(err) != "unknown_service" {
 			t.Errorf("%q is %v", name, err)

@@ -267,9 +267,6 @@ func (o *Owner) ended(s *owned, record runs.Record, unbegun string) {
 	rebooted := record.Boot != "" && record.Boot != o.Boot || record.Shutdown
 	o.busy.Go(func() {
 		lines := o.lines(&spec, path)
-		if record.Failure != "" { // it may name paths, which are nothing for those who ask for the service
-			lines = append(lines, gpu.Printable(record.Failure, 256))
-		}
 		o.post(func() {
 			if !s.is(number) {
 				return
@@ -311,6 +308,9 @@ func (o *Owner) lines(spec *service.Spec, path string) []string {
 	return lines
 }
 
+// unstarted begins the reason of a program that could not be started.
+const unstarted = "its program could not be started: "
+
 // endOf says how a program has ended, in words.
 func endOf(record runs.Record, unbegun string) string {
 	exit, known := record.Exit.Get()
@@ -320,7 +320,7 @@ func endOf(record runs.Record, unbegun string) string {
 	case record.OutOfMemory:
 		return "its program was killed: the machine had no more memory for it"
 	case record.Failure != "":
-		return "its program could not be started"
+		return unstarted + gpu.Printable(record.Failure, 256)
 	case record.Signal != "":
 		return "its program was ended by " + record.Signal
 	case known:
