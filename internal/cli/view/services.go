@@ -163,7 +163,7 @@ func serviceNote(s api.Service, now time.Time) (string, term.Colour) {
 		return stoppedBy(s, now), term.Yellow
 	case s.State == "failed" && s.Failure != nil:
 		return failureOf(*s.Failure, now), term.Red
-	case s.State == "waiting" && s.Why != "":
+	case (s.State == "waiting" || s.State == "returning") && s.Why != "":
 		return "waits: " + s.Why, term.Yellow
 	}
 	return "", term.Plain
