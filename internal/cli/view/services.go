@@ -390,6 +390,12 @@ func ServiceStarted(s api.Service, _ term.Screen) string {
 	switch s.State {
 	case "ready":
 		return name + " is ready"
+	case "closing", "leaving":
+		return fmt.Sprintf("%s is on its way out, and comes back when it is gone and there is room; to see how far it is: berth services %s --watch", name, words.Shell(name))
+	case "waiting":
+		return fmt.Sprintf("%s waits for room%s; to see how far it is: berth services %s --watch", name, given(": ", term.Clean(strings.TrimSuffix(s.Why, "."))), words.Shell(name))
+	case "starting", "returning":
+		return fmt.Sprintf("%s is on its way; to see how far it is: berth services %s --watch", name, words.Shell(name))
 	case "away", "failed", "stopped", "parked", "asleep":
 		return fmt.Sprintf("%s starts as soon as there is room; to see how far it is: berth services %s --watch", name, words.Shell(name))
 	}
