@@ -173,6 +173,8 @@ type FrontBring struct {
 	Front   string `json:"front" maxLength:"64" pattern:"^[a-z0-9]+$"`
 	Service string `json:"service" maxLength:"128"`
 	User    string `json:"user" maxLength:"256" doc:"Who asks, as FrontCaller names them; for fair shares."`
+
+	Waited float64 `json:"waited_seconds,omitempty" minimum:"0" maximum:"1000000" doc:"A request has waited so long, and waits no more. If this is not 0, nothing is brought, and the answer is a problem that says what the service waits for."`
 }
 
 // FrontBrought says where a service is open.

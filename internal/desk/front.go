@@ -2,9 +2,15 @@ package desk
 
 import (
 	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/job/owner"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // Front knows the front of a daemon.
@@ -60,13 +66,43 @@ func (d *Desk) FrontReports(by Caller, r api.FrontReports) error {
 }
 
 // FrontBring brings a service for a front, and returns when it is open. It returns an
-// *owner.Refusal if it does not come.
+// *owner.Refusal if it does not come, and at once if it is asked for what the service waits.
 func (d *Desk) FrontBring(ctx context.Context, by Caller, b api.FrontBring) (api.FrontBrought, error) {
 	if err := d.isFront(&by); err != nil {
 		return api.FrontBrought{}, err
 	}
+	if b.Waited > 0 {
+		return api.FrontBrought{}, d.lateService(by.Actor, b.Service, time.Duration(b.Waited*float64(time.Second)))
+	}
 	return d.Services.Bring(ctx, b)
 }
+
+// lateService says why a service has not come while a request waited for it. The front lets
+// nobody in whose role is less than that of a user, so all who read it may know the names of
+// users.
+func (d *Desk) lateService(by access.Actor, name string, waited time.Duration) error {
+	s, err := d.service(name)
+	if err != nil {
+		return err
+	}
+	by.Role = max(by.Role, access.User)
+	s = d.seenService(by, s)
+	text := fmt.Sprintf("The service %s did not come within its start_timeout of %s: ", s.Name, words.Duration(waited))
+	switch {
+	case s.State == "starting":
+		text += fmt.Sprintf("its program was started %s ago, and is not ready. berth logs %s shows its log.", words.Duration(time.Since(s.Since)), words.Shell(s.Name))
+	case s.State == "waiting" && s.Why != "":
+		text += "it waits: " + strings.TrimSuffix(s.Why, ".") + "."
+	case s.Why != "":
+		text += fmt.Sprintf("it is %s: %s.", s.State, strings.TrimSuffix(s.Why, "."))
+	default:
+		text += fmt.Sprintf("it is %s. berth services %s says more.", s.State, words.Shell(s.Name))
+	}
+	return &owner.Refusal{Status: http.StatusServiceUnavailable, Code: "start_timeout", Why: text, RetryAfter: lateAgain}
+}
+
+// lateAgain is when to ask again for a service that did not come in time.
+const lateAgain = 10 * time.Second
 
 // FrontCalled refuses a caller who is not the front, and may not ask who others are.
 func (d *Desk) FrontCalled(by Caller) error { return d.isFront(&by) }

@@ -220,25 +220,32 @@ func obstacle(e *placement.NoFitError) string {
 	if e == nil {
 		return ""
 	}
+	first, able := firstObstacle(e)
+	if able == 0 {
+		return ": " + e.Hint
+	}
+	text := fmt.Sprintf(": GPU %d %s", first.Index, first.Text)
+	if others := able - 1; others > 0 {
+		text += "; no room on " + words.Count(others, "other GPU") + " either"
+	}
+	return text
+}
+
+// firstObstacle returns what is in the way on the first device that could serve a request
+// one day, and how many devices could.
+func firstObstacle(e *placement.NoFitError) (first placement.Reason, able int) {
 	never := []placement.Code{placement.OtherDevice, placement.Unmet, placement.TooSmall}
-	first, able := placement.Reason{}, map[string]bool{}
+	devices := map[string]bool{}
 	for _, r := range e.Reasons {
 		if slices.Contains(never, r.Code) {
 			continue
 		}
-		if len(able) == 0 {
+		if len(devices) == 0 {
 			first = r
 		}
-		able[r.GPU] = true
+		devices[r.GPU] = true
 	}
-	if len(able) == 0 {
-		return ": " + e.Hint
-	}
-	text := fmt.Sprintf(": GPU %d %s", first.Index, first.Text)
-	if others := len(able) - 1; others > 0 {
-		text += "; no room on " + words.Count(others, "other GPU") + " either"
-	}
-	return text
+	return first, len(devices)
 }
 
 // inTheWay returns, after a colon, what was in the way of a request that was not granted

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-gpu/berth/internal/job/owner"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/audit"
+	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/process/minder"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
@@ -26,7 +27,7 @@ func (d *Desk) ServiceList(by access.Actor) []api.Service {
 		return list
 	}
 	for _, s := range d.Services.List() {
-		list = append(list, seenService(by, s))
+		list = append(list, d.seenService(by, s))
 	}
 	return list
 }
@@ -37,7 +38,7 @@ func (d *Desk) Service(by access.Actor, name string) (api.Service, error) {
 	if err != nil {
 		return api.Service{}, err
 	}
-	return seenService(by, s), nil
+	return d.seenService(by, s), nil
 }
 
 // service finds a service whose program berth runs.
@@ -62,6 +63,58 @@ func (d *Desk) service(name string) (api.Service, error) {
 	return api.Service{}, refusal
 }
 
+// seenService returns a service as a caller may see it, with what it waits for.
+func (d *Desk) seenService(by access.Actor, s api.Service) api.Service {
+	s = seenService(by, s)
+	if s.State == "waiting" || s.State == "returning" {
+		if why := d.serviceWaits(by, s.Name); why != "" {
+			s.Why = why
+		}
+	}
+	return s
+}
+
+// serviceWaits says what is in the way of the lease of a service that waits, and who holds it;
+// empty if it does not wait.
+func (d *Desk) serviceWaits(by access.Actor, name string) string {
+	k, has := d.Services.KeyOf(name)
+	if !has {
+		return ""
+	}
+	e, waits := d.Ledger.ExplainWaiting(k)
+	switch {
+	case !waits || e.Refusal == nil && e.Quota == nil && len(e.Ahead) == 0:
+		return ""
+	case e.Quota != nil:
+		return e.Quota.Error()
+	case e.Refusal == nil:
+		return fmt.Sprintf("%s %s before it in the queue", words.Count(len(e.Ahead), "request"), words.Form(len(e.Ahead), "is", "are"))
+	}
+	text := strings.TrimPrefix(obstacle(e.Refusal), ": ")
+	first, able := firstObstacle(e.Refusal)
+	if able == 0 || first.Code != placement.NoMemory && first.Code != placement.NoSlot && first.Code != placement.Alone {
+		return text
+	}
+	var holders []string
+	for _, h := range e.Holdings[first.GPU] {
+		if h.Lease.State == lease.Parked && h.Measured == 0 {
+			continue
+		}
+		user := h.Lease.Holder.User
+		if access.May(by, access.Name, access.Object{}) != nil && !access.Owns(by, access.Of(access.Held, h.Lease.Holder.UID, user)) {
+			user = "another user"
+		}
+		holders = append(holders, fmt.Sprintf("%s of %s holds %s", h.Lease.ID, user, max(h.Part.Memory, h.Measured)))
+	}
+	if len(holders) > 0 {
+		text += "; " + words.Few(holders, 3)
+	}
+	if used, any := e.Foreign[first.GPU]; any && first.Code == placement.NoMemory {
+		text += "; " + used.Memory.String() + " is used under no lease"
+	}
+	return text
+}
+
 // ownedBy returns the service as an object that belongs to its user.
 func ownedBy(s *api.Service) access.Object { return access.Named(access.Held, s.User) }
 
@@ -77,11 +130,11 @@ func seenService(by access.Actor, s api.Service) api.Service {
 	s.PID, s.Command, s.Directory, s.Log, s.Port = 0, nil, "", "", 0
 	if s.Failure != nil {
 		failure := *s.Failure
-		failure.Why, failure.Log = notYours, nil
-		s.Failure = &failure
-		if s.State == "failed" {
+		if s.State == "failed" || s.Why == failure.Why {
 			s.Why = notYours
 		}
+		failure.Why, failure.Log = notYours, nil
+		s.Failure = &failure
 	}
 	if access.May(by, access.Name, access.Object{}) != nil {
 		s.User = "another user"

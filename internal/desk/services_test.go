@@ -14,6 +14,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/job/owner"
 	"github.com/berth-gpu/berth/internal/job/service"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process/runs"
 )
 
@@ -84,6 +85,9 @@ func TestWhoSeesWhatOfAService(t *testing.T) {
 	if failed.Why+failed.Failure.Why+failed.Log != notYours+notYours || failed.Failure.Log != nil || failed.PID != 0 || failed.Failure.Count != 2 {
 		t.Errorf("others see %+v, %+v", failed, failed.Failure)
 	}
+	if stopped := seenService(eve, api.Service{User: "ada", State: "stopped", Why: "exec /hush", Failure: &api.ServiceFailure{Why: "exec /hush"}}); stopped.Why != notYours {
+		t.Errorf("of one that failed and was stopped, others see %+v", stopped)
+	}
 	for _, name := range []string{"nothing", "", "chat-1"} {
 		if _, err := w.Service(olga, name); codeOf(err) != "unknown_service" {
 			t.Errorf("%q is %v", name, err)
@@ -133,6 +137,48 @@ func TestWhoDirectsAService(t *testing.T) {
 	}
 	if s, _ := w.Service(ada, "chat"); s.State == "stopped" {
 		t.Error("an act that could not be recorded was done")
+	}
+}
+
+// A service that waits says who holds what it needs, and so does the answer to a request
+// that waits no more.
+func TestWhatAServiceWaitsFor(t *testing.T) {
+	bob := Caller{Actor: access.Actor{User: "bob", UID: 1005, Door: access.Socket, Role: access.User}, Holder: lease.Holder{UID: 1005, User: "bob"}}
+	w, _ := openServices(t)
+	for _, id := range []string{"train", "more"} {
+		if _, err := w.Acquire(t.Context(), bob, api.LeaseRequest{ID: id, Exclusive: true, Binding: "named", Timeout: gpu.Some(0.0)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.ChangeService(t.Context(), Caller{Actor: ada}, "chat", StartService, api.ServiceOrder{}); err != nil {
+		t.Fatal(err)
+	}
+	for limit := time.Now().Add(time.Minute); ; {
+		if k, has := w.Services.KeyOf("chat"); has {
+			if _, waits := w.Ledger.ExplainWaiting(k); waits {
+				break
+			}
+		}
+		if time.Now().After(limit) {
+			t.Fatal("the service does not wait")
+		}
+	}
+	for by, want := range map[access.Actor]string{ada: "train of bob holds ", eve: "train of bob holds ", olga: "train of bob holds ", vera: "train of another user holds "} {
+		s, err := w.Service(by, "chat")
+		if err != nil || s.State != "waiting" || !strings.HasPrefix(s.Why, "GPU 0 is leased to somebody alone; no room on 1 other GPU either; ") || !strings.Contains(s.Why, want) {
+			t.Errorf("%s reads %q of one that is %s, %v", by.User, s.Why, s.State, err)
+		}
+		if by == vera && strings.Contains(s.Why, "bob") {
+			t.Errorf("a viewer reads %q", s.Why)
+		}
+	}
+	w.Front = frontOf{60, true}
+	front := Caller{Actor: access.Actor{User: "berth-front", UID: 60, Door: access.Socket}, Certain: true}
+	_, err := w.FrontBring(t.Context(), front, api.FrontBring{Front: "f", Service: "chat", User: "eve", Waited: 600})
+	no := (*owner.Refusal)(nil)
+	if !errors.As(err, &no) || no.Status != 503 || no.Code != "start_timeout" || no.RetryAfter == 0 ||
+		!strings.Contains(no.Why, "The service chat did not come within its start_timeout of 10 min: it waits: GPU 0 ") || !strings.Contains(no.Why, "train of bob holds ") {
+		t.Errorf("a request that waits no more gets %v", err)
 	}
 }
 

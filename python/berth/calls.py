@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, Generator, List, Mapping, Optional, Sequ
 from . import answers
 from .answers import Answer
 from .client import CALL_TIMEOUT, BerthError, Client
-from .memorytypes import Amount, mib
+from .memorytypes import Amount, asked, mib
 from .mistakes import number
 from .persisting import persisting
 from .showing import Table
@@ -160,12 +160,13 @@ def allocate(
     use :func:`lease`."""
     _named("allocate", allocation_id)
     number("timeout", timeout), number("ttl", ttl), number("time", time)
-    if mib(memory) < 1:
+    amount = asked(memory)
+    if amount < 1:
         raise ValueError("allocate: memory must be 1 MiB or more: write it like 4GiB; a slot without memory is berth.lease()")
     if binding is None and ttl is None and pid is None and (client or Client()).local:
         binding = "process"  # a daemon elsewhere cannot see this process
     body = {
-        "allocation_id": allocation_id, "memory_mb": mib(memory), "gpu": _text(gpu), "service": service,
+        "allocation_id": allocation_id, "memory_mb": amount, "gpu": _text(gpu), "service": service,
         "binding": binding, "pid": pid, "ttl_seconds": ttl, "timeout_seconds": timeout, "again": again,
         "priority": priority, "policy": policy, "prefer": _text(prefer), "time_limit_seconds": time,
         "comment": comment, **may_park(parkable),

@@ -20,7 +20,7 @@ from .answers import Allocation, Ended, Event
 from .asking import run
 from .calls import Call, Request
 from .client import BerthError, Broken, Client, NoDaemon, Problem, Stop
-from .memorytypes import Amount, mib
+from .memorytypes import Amount, asked, mib
 from .mistakes import explained, number
 from .parknotices import BACK, LEAVES, ParkNotices
 from .persisting import persisting
@@ -186,7 +186,7 @@ def request_of(
     given = {k: v for k, v in optional.items() if v is not None}
     if pool is not None:
         slots = 0  # a pool has memory alone
-    return {"memory_mb": mib(memory), "gpus": gpus, "slots": slots, **given}
+    return {"memory_mb": asked(memory), "gpus": gpus, "slots": slots, **given}
 
 
 class Lease:

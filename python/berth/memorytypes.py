@@ -129,6 +129,15 @@ def mib(amount: Amount) -> int:
     return int(value)
 
 
+def asked(amount: Amount) -> int:
+    """Reads the amount of memory that somebody asks for, in MiB. A number that is so small
+    that GiB were probably meant is taken as it is, and warned of."""
+    value = mib(amount)
+    if not isinstance(amount, str) and 0 < value < 64:
+        warnings.warn("memory %d is %d MiB: write \"%dGiB\" for GiB, or \"%dMiB\"" % (value, value, value, value), stacklevel=4)
+    return value
+
+
 def _warn_of_decimal(found: "re.Match[str]", amount: str) -> None:
     """Says what an amount is taken for that means something else to some."""
     if found[2].lower() in ("g", "t") and amount.strip().lower().endswith(found[2].lower() + "b"):

@@ -1,7 +1,8 @@
 import unittest
+import warnings
 
 import berth
-from berth.memorytypes import mib
+from berth.memorytypes import asked, mib
 
 
 class Declaring(unittest.TestCase):
@@ -37,6 +38,13 @@ class Declaring(unittest.TestCase):
 
 
 class Amounts(unittest.TestCase):
+    def test_numbers_that_were_probably_meant_as_gib(self):
+        with self.assertWarnsRegex(UserWarning, 'memory 4 is 4 MiB: write "4GiB" for GiB, or "4MiB"'):
+            self.assertEqual(asked(4), 4)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.assertEqual([asked(a) for a in (0, 64, 4096, "4MiB", "4GiB")], [0, 64, 4096, 4, 4096])
+
     def test_readable(self):
         for text, want in (
             ("4GiB", 4096), ("512M", 512), ("1.5g", 1536), (2048, 2048), ("2048", 2048), (" 1 TiB ", 1 << 20),

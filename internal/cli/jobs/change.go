@@ -112,6 +112,9 @@ get SIGKILL at once. The command returns when the daemon has written that down:
 a restart of the daemon changes nothing about it. Jobs that come after a
 cancelled one (--after) are cancelled too.
 
+A name, or its beginning, means your own job or lease. Name that of another user
+by its id, or as USER/NAME.
+
 You can cancel your own jobs and leases; berth then ends only processes that you
 could signal yourself, and an event names the others. Operators cancel all, with
 all their processes. The lease of a batch means the runner of the batch. A lease
@@ -142,8 +145,8 @@ To end only a lease, and let its programs run on: berth release --keep-running`,
 	return cmd
 }
 
-// cancel cancels what a name means: the job or the lease with that id, or else the only one
-// with that name or beginning.
+// cancel cancels what a name means: the job or the lease with that id, or else the user's own
+// one with that name or beginning.
 func cancel(ctx context.Context, con *console.Console, c *client.Client, name string, body api.Cancel) error {
 	err := cancelExact(ctx, con, c, name, body)
 	if !isUnknown(err) {
@@ -152,6 +155,9 @@ func cancel(ctx context.Context, con *console.Console, c *client.Client, name st
 	id, found := pickAny(ctx, c, name)
 	switch {
 	case errors.Is(found, console.ErrNothing):
+		if next := ofOthers(ctx, c, name); next != "" {
+			return missing("job, lease or request of yours", name, next, err)
+		}
 		all := known(ctx, c)
 		if at := slices.IndexFunc(all, func(id string) bool { return strings.HasSuffix(id, "-"+name) }); at >= 0 { // the number alone
 			return missing("job, lease or request", name, "did you mean "+all[at]+"?", err)
@@ -197,14 +203,14 @@ func cancelExact(ctx context.Context, con *console.Console, c *client.Client, id
 	return console.AnswerOne(con, ended, func(e api.Ended, to term.Screen) string { return strings.Join(gpus.Cancelled(e, to), "\n") })
 }
 
-// pickAny returns the id of the job, lease or request that a name means, of what has not
-// ended.
-func pickAny(ctx context.Context, c *client.Client, name string) (string, error) {
-	id, err := pick(ctx, c, name)
+// pickAny returns the id of the job, lease or request that a name means: an own one, or
+// that of a user for USER/NAME. Leases and requests of others get their user before the id.
+func pickAny(ctx context.Context, c *client.Client, text string) (string, error) {
+	id, err := pick(ctx, c, text)
 	if !errors.Is(err, console.ErrNothing) {
 		return id, err
 	}
-	me, err := c.Whoami(ctx)
+	user, name, err := whose(ctx, c, text)
 	if err != nil {
 		return "", err
 	}
@@ -212,11 +218,10 @@ func pickAny(ctx context.Context, c *client.Client, name string) (string, error)
 	if err != nil {
 		return "", err
 	}
-	var mine, others []console.Named
+	var theirs []console.Named
 	add := func(id string, h api.Holder) {
-		others = append(others, console.Named{ID: id, Name: h.Name})
-		if h.User == me.User {
-			mine = append(mine, console.Named{ID: id, Name: h.Name})
+		if h.User == user {
+			theirs = append(theirs, console.Named{ID: id, Name: h.Name})
 		}
 	}
 	for _, l := range all.Leases {
@@ -225,7 +230,10 @@ func pickAny(ctx context.Context, c *client.Client, name string) (string, error)
 	for _, w := range all.Waiting {
 		add(w.ID, w.Holder)
 	}
-	return console.Pick(name, mine, others)
+	if id, err = console.Pick(name, theirs); err == nil && name != text {
+		id = user + "/" + id
+	}
+	return id, err
 }
 
 // each changes the jobs that names mean, one after the other, and says what became of each.

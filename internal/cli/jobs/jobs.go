@@ -3,12 +3,14 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/berth-gpu/berth/internal/text/words"
 	"github.com/spf13/cobra"
@@ -40,7 +42,7 @@ func byName[T any](ctx context.Context, c *client.Client, name string, do func(i
 	id, found := pick(ctx, c, name)
 	switch {
 	case errors.Is(found, console.ErrNothing):
-		return answer, missing("job", name, words.Suggest(name, known(ctx, c), "berth jobs --all lists them"), err)
+		return answer, missing("job", name, cmp.Or(ofOthers(ctx, c, name), words.Suggest(name, known(ctx, c), "berth jobs --all lists them")), err)
 	case found != nil:
 		return answer, found
 	}
@@ -85,10 +87,11 @@ func isUnknown(err error) bool {
 // taskNumber is what follows the name of a job in that of a task.
 var taskNumber = regexp.MustCompile(`^(.+)(\.[0-9]+)$`)
 
-// pick returns the id of the job or task that a name means. Jobs that have not ended come
-// before those that have, and one's own before those of others.
+// pick returns the id of the job or task that a name means: an own one, or that of a user
+// for USER/NAME. Those that have not ended come first. Of those that have and are called
+// so, the newest is meant.
 func pick(ctx context.Context, c *client.Client, name string) (id string, err error) {
-	me, err := c.Whoami(ctx)
+	user, name, err := whose(ctx, c, name)
 	if err != nil {
 		return "", err
 	}
@@ -97,28 +100,55 @@ func pick(ctx context.Context, c *client.Client, name string) (id string, err er
 		if err != nil {
 			return "", err
 		}
-		mine, others := named(all.Jobs, me.User), named(all.Jobs, "")
-		id, err := console.Pick(name, mine, others)
+		theirs := named(all.Jobs, user)
+		id, err = console.Pick(name, theirs)
 		if task := taskNumber.FindStringSubmatch(name); errors.Is(err, console.ErrNothing) && task != nil {
-			if id, err = console.Pick(task[1], mine, others); err == nil {
+			if id, err = console.Pick(task[1], theirs); err == nil {
 				id += task[2]
 			}
 		}
-		if !errors.Is(err, console.ErrNothing) {
-			return id, err
+		switch newest := slices.IndexFunc(theirs, func(n console.Named) bool { return n.Name == name }); {
+		case err == nil:
+			return id, nil
+		case query.States == nil && newest >= 0:
+			return theirs[newest].ID, nil
+		case !errors.Is(err, console.ErrNothing):
+			return "", err
 		}
 	}
 	return "", console.ErrNothing
 }
 
-// named returns the names of the jobs of a user, or of all users for "".
+// named returns the names of the jobs of a user.
 func named(jobs []api.Job, user string) (all []console.Named) {
 	for _, j := range jobs {
-		if user == "" || j.User == user {
+		if j.User == user {
 			all = append(all, console.Named{ID: j.ID, Name: j.Name})
 		}
 	}
 	return all
+}
+
+// whose returns the user whose job or lease a text means, and its name: the text is NAME
+// for an own one, or USER/NAME.
+func whose(ctx context.Context, c *client.Client, text string) (user, name string, err error) {
+	if user, name, found := strings.Cut(text, "/"); found && user != "" && name != "" {
+		return user, name, nil
+	}
+	me, err := c.Whoami(ctx)
+	return me.User, text, err
+}
+
+// ofOthers says how to name the job of another user that has a name, or "" if there is
+// none that has not ended.
+func ofOthers(ctx context.Context, c *client.Client, name string) string {
+	all, _ := c.Jobs(ctx, client.JobQuery{States: living}) // without an answer there is nothing to suggest
+	for _, j := range all.Jobs {
+		if j.Name == name {
+			return fmt.Sprintf("%s of %s is called so, and is not yours: name it by its id, or as %s/%s", term.Clean(j.ID), term.Clean(j.User), term.Clean(j.User), term.Clean(name))
+		}
+	}
+	return ""
 }
 
 // complete returns a completion that offers the ids of jobs in some states, and of all

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,15 +23,16 @@ import (
 func newLogs(con *console.Console) *cobra.Command {
 	r := &logReader{Console: con}
 	cmd := &cobra.Command{
-		Use:   "logs ID|SERVICE",
+		Use:   "logs [USER/]ID|SERVICE",
 		Short: "Show what a job or a service prints",
 		Long: `Show the log of a job or of a task, also after its end, or of a service whose
 program berth runs. With --follow, go on until the job has ended; for one that
 waits, begin when it starts. For a job with tasks, show the log of each.
 
 The log of your own job is a file that you can read as well; berth job ID names
-it. The logs of others are for operators, and the daemon reads them with the
-rights of the owner.`,
+it. A name instead of an id means your own job, the newest of those that have
+ended; USER/NAME means that of another. The logs of others are for operators,
+and the daemon reads them with the rights of the owner.`,
 		Example:           "  berth logs train-17\n  berth logs train -f\n  berth logs sweep-18.3 --lines 20\n  berth logs train-17 --errors\n  berth logs chat -f",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeLogs(con),
@@ -88,7 +90,7 @@ func (r *logReader) read(ctx context.Context, name string) error {
 		job, err = byName(ctx, r.client, name, func(id string) (api.Job, error) { return r.client.Job(ctx, id) })
 	}
 	if isUnknown(err) {
-		return missing("job or service", name, "berth jobs --all and berth services list them", err)
+		return missing("job or service", name, cmp.Or(ofOthers(ctx, r.client, name), "berth jobs --all and berth services list them"), err)
 	}
 	if err != nil {
 		return err

@@ -33,6 +33,7 @@ func (d *daemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	known := map[string]api.Job{
 		"train-17": {ID: "train-17", Name: "train", User: "ada", State: "running"}, "train-9": {ID: "train-9", Name: "train", User: "ada", State: "done"},
+		"old-4": {ID: "old-4", Name: "old", User: "ada", State: "done"}, "old-5": {ID: "old-5", Name: "old", User: "ada", State: "failed"},
 		"prep-16": {ID: "prep-16", Name: "prep", User: "bob", State: "waiting"}, "fit-18": {ID: "fit-18", Name: "fit", User: "bob", State: "running"}, "fit-19": {ID: "fit-19", Name: "fit", User: "bob", State: "running"},
 	}
 	id, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/api/jobs/"), "/")
@@ -45,6 +46,8 @@ func (d *daemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(api.StatusAll{})
 	case r.URL.Path == "/api/leases/explain":
 		_ = json.NewEncoder(w).Encode(api.Explanation{Fits: true})
+	case r.URL.Path == "/api/leases":
+		_ = json.NewEncoder(w).Encode(api.Leases{})
 	case r.URL.Path == "/api/whoami":
 		_ = json.NewEncoder(w).Encode(api.Whoami{User: "ada", Door: "socket"})
 	case r.Method == http.MethodPost && (r.URL.Path == "/api/jobs" || found):
@@ -52,7 +55,7 @@ func (d *daemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(api.Job{ID: "job-20", State: "waiting"})
 	case r.URL.Path == "/api/jobs":
 		all := api.Jobs{Jobs: []api.Job{}}
-		for _, id := range []string{"fit-19", "fit-18", "train-17", "prep-16", "train-9"} {
+		for _, id := range []string{"fit-19", "fit-18", "train-17", "prep-16", "train-9", "old-5", "old-4"} {
 			if r.URL.Query().Get("state") == "" || !new(known[id]).Over() {
 				all.Jobs = append(all.Jobs, known[id])
 			}
@@ -186,7 +189,7 @@ func TestSubmitRefuses(t *testing.T) {
 			t.Errorf("%q: exit code %d, asked %q, said %s", line, code, d.asked, said)
 		}
 	}
-	for name, want := range map[string]string{"nosuch": "there is no job with the id or the name nosuch", "train-1": "there is no job with the id or the name train-1", "fit": `"fit" means several: fit-19, fit-18`} {
+	for name, want := range map[string]string{"nosuch": "there is no job with the id or the name nosuch", "train-1": "there is no job with the id or the name train-1", "bob/fit": `"fit" means several: fit-19, fit-18`, "fit": "fit-19 of bob is called so, and is not yours: name it by its id, or as bob/fit"} {
 		d := &daemon{}
 		if _, said, code := d.run(t, nil, "submit", "--after", name, "--", "a"); code == 0 || len(d.asked) > 0 || !strings.Contains(said, want) {
 			t.Errorf("--after %s: exit code %d, asked %q, said %s", name, code, d.asked, said)
@@ -202,17 +205,28 @@ func TestSubmitIsCutOff(t *testing.T) {
 	}
 }
 
-// Names find jobs in every command: one's own before those of others, those that run before
-// those that have ended.
+// Names find one's own jobs in every command, and those of others after their user: those
+// that run before those that have ended, of which the newest is meant.
 func TestNames(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
-		{"cancel train", "/api/jobs/train-17/cancel {}"}, {"hold p", "/api/jobs/prep-16/hold {}"}, {"unhold prep", "/api/jobs/prep-16/unhold {}"},
+		{"cancel train", "/api/jobs/train-17/cancel {}"}, {"hold bob/p", "/api/jobs/prep-16/hold {}"}, {"unhold prep-16", "/api/jobs/prep-16/unhold {}"},
+		{"cancel bob/prep", "/api/jobs/prep-16/cancel {}"}, {"redo old", `/api/jobs/old-5/redo {}`},
 		{"redo --failed train.3", `/api/jobs/train-17.3/redo {"failed":true}`}, {"priority tr -- -5", `/api/jobs/train-17/priority {"priority":-5}`},
 	} {
 		d := &daemon{}
 		_, said, code := d.run(t, nil, strings.Fields(c.line)...)
 		if code != 0 || len(d.asked) != 1 || d.asked[0] != c.want {
 			t.Errorf("%s: exit code %d, asked %q, said %s", c.line, code, d.asked, said)
+		}
+	}
+}
+
+// The name of a job of another user, which an operator may cancel, cancels nothing.
+func TestNamesOfOthers(t *testing.T) {
+	for _, line := range []string{"cancel prep", "cancel fit", "cancel pr", "hold prep"} {
+		d := &daemon{}
+		if _, said, code := d.run(t, nil, strings.Fields(line)...); code == 0 || len(d.asked) > 0 || !strings.Contains(said, "there is no job") {
+			t.Errorf("%s: exit code %d, asked %q, said %s", line, code, d.asked, said)
 		}
 	}
 }

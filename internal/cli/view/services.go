@@ -163,7 +163,7 @@ func serviceNote(s api.Service, now time.Time) (string, term.Colour) {
 		return stoppedBy(s, now), term.Yellow
 	case s.State == "failed" && s.Failure != nil:
 		return failureOf(*s.Failure, now), term.Red
-	case s.State == "waiting" && s.Why != "":
+	case (s.State == "waiting" || s.State == "returning") && s.Why != "":
 		return "waits: " + s.Why, term.Yellow
 	}
 	return "", term.Plain
@@ -390,6 +390,12 @@ func ServiceStarted(s api.Service, _ term.Screen) string {
 	switch s.State {
 	case "ready":
 		return name + " is ready"
+	case "closing", "leaving":
+		return fmt.Sprintf("%s is on its way out, and comes back when it is gone and there is room; to see how far it is: berth services %s --watch", name, words.Shell(name))
+	case "waiting":
+		return fmt.Sprintf("%s waits for room%s; to see how far it is: berth services %s --watch", name, given(": ", term.Clean(strings.TrimSuffix(s.Why, "."))), words.Shell(name))
+	case "starting", "returning":
+		return fmt.Sprintf("%s is on its way; to see how far it is: berth services %s --watch", name, words.Shell(name))
 	case "away", "failed", "stopped", "parked", "asleep":
 		return fmt.Sprintf("%s starts as soon as there is room; to see how far it is: berth services %s --watch", name, words.Shell(name))
 	}

@@ -67,3 +67,15 @@ func TestServicesFit(t *testing.T) {
 		}
 	}
 }
+
+// Whoever starts a service reads what becomes of it, whatever it does now.
+func TestServiceStarted(t *testing.T) {
+	for state, want := range map[string]string{
+		"ready": "chat is ready", "closing": "chat is on its way out, and comes back when it is gone", "leaving": "chat is on its way out, and comes back when it is gone",
+		"waiting": "chat waits for room: train of ada holds 70 GiB; to see", "starting": "chat is on its way;", "returning": "chat is on its way;", "away": "chat starts as soon as there is room",
+	} {
+		if said := ServiceStarted(api.Service{Name: "chat", State: state, Why: "train of ada holds 70 GiB."}, term.Screen{}); !strings.HasPrefix(said, want) {
+			t.Errorf("one that is %s: %s", state, said)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/door/front/route"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 const (
@@ -16,6 +17,8 @@ const (
 	startTimeout = 10 * time.Minute
 	// daemonPatience is how long a request waits for a daemon that does not answer.
 	daemonPatience = 30 * time.Second
+	// whyPatience is how long the daemon may take to say why a service has not come.
+	whyPatience = 2 * time.Second
 	// again is the pause before the daemon is asked again.
 	again = 200 * time.Millisecond
 )
@@ -57,6 +60,7 @@ func (f *Front) enter(ctx context.Context, name, user string) (*stay, *route.Ref
 	if seconds := s.told.Timeout; seconds > 0 && seconds < startTimeout.Seconds()*1000 {
 		timeout = time.Duration(seconds * float64(time.Second))
 	}
+	caller := ctx
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var silent time.Time // since when the daemon has not answered
@@ -73,7 +77,7 @@ func (f *Front) enter(ctx context.Context, name, user string) (*stay, *route.Ref
 		err := f.await(ctx, s, user)
 		switch problem := (*api.Problem)(nil); {
 		case ctx.Err() != nil:
-			return nil, retry(refusal(http.StatusServiceUnavailable, "start_timeout", "The service %s did not come within its start_timeout of %v; it is %s now.", name, timeout, s.told.State), 10)
+			return nil, f.late(caller, s, user, timeout)
 		case errors.As(err, &problem):
 			return nil, asRefusal(problem)
 		case err == nil:
@@ -90,6 +94,23 @@ func (f *Front) enter(ctx context.Context, name, user string) (*stay, *route.Ref
 		pause(ctx, again)
 		t.mu.Lock()
 	}
+}
+
+// late says that a service did not come in time, and what the daemon says that it waits
+// for. The caller holds the lock of the table, which late gives up while it asks.
+func (f *Front) late(ctx context.Context, s *service, user string, waited time.Duration) *route.Refusal {
+	name, state := s.counted.Service, s.told.State
+	if ctx.Err() == nil {
+		f.table.mu.Unlock()
+		ctx, cancel := context.WithTimeout(ctx, whyPatience)
+		_, err := f.daemon.FrontBring(ctx, api.FrontBring{Front: f.name, Service: name, User: user, Waited: waited.Seconds()})
+		cancel()
+		f.table.mu.Lock()
+		if problem := (*api.Problem)(nil); errors.As(err, &problem) && problem.Code == "start_timeout" {
+			return asRefusal(problem)
+		}
+	}
+	return retry(refusal(http.StatusServiceUnavailable, "start_timeout", "The service %s did not come within its start_timeout of %s; it is %s now.", name, words.Duration(waited), state), 10)
 }
 
 // pause waits, at most until ctx ends.

@@ -9,10 +9,12 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/door/problems"
 )
 
 // closing is the order to close a service.
@@ -231,12 +233,34 @@ func TestNobodyWaitsAnyMore(t *testing.T) {
 
 func TestStartTimeout(t *testing.T) {
 	d := newDaemon(t, api.FrontService{Name: "chat", State: "starting", Timeout: 0.05})
+	var mu sync.Mutex
+	var why *api.Problem
 	d.bring = func(ctx context.Context, b api.FrontBring) (api.FrontBrought, *api.Problem) {
-		<-ctx.Done()
-		return api.FrontBrought{}, nil
+		if b.Waited == 0 {
+			<-ctx.Done()
+			return api.FrontBrought{}, nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if b.Waited != 0.05 || b.Service != "chat" || b.User != "me" {
+			t.Errorf("the daemon is asked why with %+v", b)
+		}
+		return api.FrontBrought{}, why
 	}
 	f := startFront(t, d)
-	if resp, text := f.do(t, "GET", "/services/chat/", ""); resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" || !strings.Contains(text, "it is starting now") {
+	// An older daemon does not say why.
+	for _, problem := range []*api.Problem{nil, problems.New(422, "invalid_request", "There is no waited_seconds.")} {
+		mu.Lock()
+		why = problem
+		mu.Unlock()
+		if resp, text := f.do(t, "GET", "/services/chat/", ""); resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" || !strings.Contains(text, "within its start_timeout of 0.1 s; it is starting now") {
+			t.Error(resp.Status, text)
+		}
+	}
+	mu.Lock()
+	why = problems.New(503, "start_timeout", "It waits: train of ada holds 70 GiB.")
+	mu.Unlock()
+	if resp, text := f.do(t, "POST", "/v1/chat/completions", `{"model":"chat"}`); resp.StatusCode != 503 || !strings.Contains(text, `"error":`) || !strings.Contains(text, "train of ada holds 70 GiB") {
 		t.Error(resp.Status, text)
 	}
 }

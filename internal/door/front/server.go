@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/door/peercred"
 )
 
 const (
@@ -92,6 +93,9 @@ func (s *server) dial(ctx context.Context) (net.Conn, error) {
 
 func (s *server) checkOwner() error {
 	uid, err := s.owner(s.port)
+	if errors.Is(err, peercred.ErrNotListening) {
+		return fmt.Errorf("its port is %d, and %w", s.port, err)
+	}
 	if err != nil {
 		return fmt.Errorf("look whose port %d is: %w", s.port, err)
 	}

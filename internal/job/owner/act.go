@@ -267,9 +267,6 @@ func (o *Owner) ended(s *owned, record runs.Record, unbegun string) {
 	rebooted := record.Boot != "" && record.Boot != o.Boot || record.Shutdown
 	o.busy.Go(func() {
 		lines := o.lines(&spec, path)
-		if record.Failure != "" { // it may name paths, which are nothing for those who ask for the service
-			lines = append(lines, gpu.Printable(record.Failure, 256))
-		}
 		o.post(func() {
 			if !s.is(number) {
 				return
@@ -311,6 +308,9 @@ func (o *Owner) lines(spec *service.Spec, path string) []string {
 	return lines
 }
 
+// unstarted begins the reason of a program that could not be started.
+const unstarted = "its program could not be started: "
+
 // endOf says how a program has ended, in words.
 func endOf(record runs.Record, unbegun string) string {
 	exit, known := record.Exit.Get()
@@ -320,7 +320,7 @@ func endOf(record runs.Record, unbegun string) string {
 	case record.OutOfMemory:
 		return "its program was killed: the machine had no more memory for it"
 	case record.Failure != "":
-		return "its program could not be started"
+		return unstarted + gpu.Printable(record.Failure, 256)
 	case record.Signal != "":
 		return "its program was ended by " + record.Signal
 	case known:
@@ -335,7 +335,7 @@ func (o *Owner) probe(s *owned) {
 	epoch := api.FrontEpoch{Service: s.name, Epoch: s.life.Epoch}
 	left := i.Left(time.Now())
 	o.beside(s, func(ctx context.Context) func() {
-		ctx, cancel := context.WithTimeout(ctx, left)
+		ctx, cancel := context.WithTimeout(ctx, left+hearWithin) // a front says until then what its server last did
 		defer cancel()
 		path := o.awaitLog(ctx, i.Run())
 		o.post(func() {
@@ -345,7 +345,7 @@ func (o *Owner) probe(s *owned) {
 		})
 		var err error
 		if text := i.Spec.Ready.Log; text != "" {
-			err = o.awaitLine(ctx, &i.Spec, path, text)
+			err = o.awaitLine(ctx, left, &i.Spec, path, text)
 		} else {
 			err = o.send(ctx, api.FrontOrder{Probe: &api.FrontProbe{
 				FrontEpoch: epoch, Port: i.Port, UID: i.Spec.UID, Ready: api.FrontReady{Path: i.Spec.Ready.Path}, Timeout: left.Seconds(),
@@ -357,6 +357,9 @@ func (o *Owner) probe(s *owned) {
 			}
 		}
 		why := fmt.Sprintf("it was not ready %s after its start: %v", words.Duration(time.Since(i.Ordered)), err)
+		if i.Left(time.Now()) == 0 {
+			why = fmt.Sprintf("it was not ready within its start_timeout of %s: %v", words.Duration(i.Spec.Timeout()), err)
+		}
 		lines := o.lines(&i.Spec, path)
 		return func() { o.fail(s, service.Fails, why, lines) }
 	})
@@ -376,14 +379,16 @@ func (o *Owner) awaitLog(ctx context.Context, run string) string {
 	return ""
 }
 
-// awaitLine waits until a line of a log has a text.
-func (o *Owner) awaitLine(ctx context.Context, spec *service.Spec, path, text string) error {
+// awaitLine waits for some time until a line of a log has a text.
+func (o *Owner) awaitLine(ctx context.Context, within time.Duration, spec *service.Spec, path, text string) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	found := false
 	err := o.Follow(ctx, spec, path, func(line string) bool {
 		found = found || strings.Contains(line, text)
 		return !found
 	})
-	if !found && err == nil {
+	if !found && (err == nil || errors.Is(ctx.Err(), context.DeadlineExceeded)) {
 		err = fmt.Errorf("no line of its log has %q", text)
 	}
 	if found {

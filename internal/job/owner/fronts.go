@@ -244,7 +244,7 @@ func (o *Owner) send(ctx context.Context, order api.FrontOrder) error {
 		return runs.ErrStopped
 	}
 	if o.isConnected() {
-		return errors.New("the front did not answer in time")
+		return errors.New("the front did not say in time how its server answers")
 	}
 	return errors.New("there is no front that could ask its server; berth doctor says why")
 }

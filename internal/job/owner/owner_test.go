@@ -16,6 +16,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/job/service"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process/runs"
 )
 
 var operator = access.Actor{User: "op", UID: 7, Door: access.Socket, Role: access.Operator}
@@ -384,8 +385,8 @@ func TestALoadThatNobodyWaitsFor(t *testing.T) {
 // with what happened, and it rests for longer each time. Another service goes on.
 func TestFailures(t *testing.T) {
 	for what, p := range map[string]plan{
-		"was not ready 20 s after its start": {come: -1, leave: time.Second},
-		"ended with exit code 1":             {come: -1, dies: 3 * time.Second},
+		"was not ready within its start_timeout of 20 s: connection refused. berth logs a shows its log": {come: -1, leave: time.Second},
+		"ended with exit code 1": {come: -1, dies: 3 * time.Second},
 	} {
 		change := with(func(s *service.Spec) { s.StartTimeout, s.Memory = 20*time.Second, gpu.Some[gpu.MiB](30) })
 		inWorld(t, []service.Spec{spec("a", change), spec("b")}, func(t *testing.T, w *world) {
@@ -954,7 +955,7 @@ func TestReadyByLog(t *testing.T) {
 		answered(t, w.ask(t.Context(), "a", time.Second))
 	})
 	inWorld(t, []service.Spec{spec("a", with(func(s *service.Spec) { s.Ready.Log = "never said" }))}, func(t *testing.T, w *world) {
-		if r := refusal(t, <-w.ask(t.Context(), "a", time.Second)); !strings.Contains(r.Why, "was not ready") {
+		if r := refusal(t, <-w.ask(t.Context(), "a", time.Second)); !strings.Contains(r.Why, `was not ready within its start_timeout of 2 min: no line of its log has "never said"`) {
 			t.Errorf("it is refused with %+v", r)
 		}
 	})
@@ -1032,6 +1033,26 @@ func TestTheFile(t *testing.T) {
 		}
 		if third, damage := Open(o); damage == nil || len(third.services) != 0 {
 			t.Errorf("%q is read as %v", text, third.services)
+		}
+	}
+}
+
+// The user of a service reads why its program could not be started, and those who ask for
+// it read that without paths.
+func TestWhyItCouldNotBeStarted(t *testing.T) {
+	for failure, want := range map[string]string{
+		"run /hush/server: there is no such file":                          "its program could not be started: there is no such file.",
+		"run server: there is no such command in the folders of PATH":      "its program could not be started: there is no such command in the folders of PATH.",
+		"open the folder /hush: permission denied":                         "its program could not be started: permission denied.",
+		"the user ada is not in the user database of this machine":         "its program could not be started: the user ada is not in the user database of this machine.",
+		"run /hush/server: the interpreter is /hush/python, which is gone": "its program could not be started.",
+	} {
+		why := endOf(runs.Record{PID: 7, Failure: failure}, "")
+		if why != "its program could not be started: "+failure {
+			t.Errorf("its user reads %q", why)
+		}
+		if r := failed("chat", &api.ServiceFailure{Why: why, Count: 1}); !strings.Contains(r.Why, "The service chat failed: "+want) || strings.Contains(r.Why, "hush") {
+			t.Errorf("those who ask read %q", r.Why)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
@@ -42,6 +43,20 @@ func isStopped(name string, s *api.FrontStopped) *Refusal {
 	return unavailable("stopped", 0, "%s", s.Sentence(name))
 }
 
+// forAll returns why a service failed for those who ask for it. Of the reason why its
+// program could not be started, which may name paths, that is the end: an error of the
+// system.
+func forAll(why string) string {
+	rest, is := strings.CutPrefix(why, unstarted)
+	if !is {
+		return why
+	}
+	if end := rest[strings.LastIndex(rest, ": ")+1:]; !strings.Contains(end, "/") {
+		return unstarted + strings.TrimSpace(end)
+	}
+	return strings.TrimSuffix(unstarted, ": ")
+}
+
 // failed says that a service has failed. Everybody reads it, so it has no lines of the log.
 func failed(name string, f *api.ServiceFailure) *Refusal {
 	if f == nil {
@@ -51,7 +66,7 @@ func failed(name string, f *api.ServiceFailure) *Refusal {
 	if !f.Next.IsZero() {
 		after = max(time.Until(f.Next), time.Second)
 	}
-	return unavailable("failed", after, "The service %s failed: %s. berth logs %s shows its log.", name, f.Why, name)
+	return unavailable("failed", after, "The service %s failed: %s. berth logs %s shows its log.", name, forAll(f.Why), name)
 }
 
 // waiter is somebody who waits for a service.

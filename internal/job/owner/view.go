@@ -96,6 +96,17 @@ func (o *Owner) serviceOf(k lease.Key) *owned {
 	return nil
 }
 
+// KeyOf returns the key of the lease that a service has or waits for; false: it has none.
+func (o *Owner) KeyOf(name string) (lease.Key, bool) {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	s := o.services[name]
+	if s == nil || s.life.Instance == nil {
+		return lease.Key{}, false
+	}
+	return keyOf(s.life.Instance), true
+}
+
 // ServiceOf returns the service whose program has a lease, or "" if it is none of a
 // service.
 func (o *Owner) ServiceOf(k lease.Key) string {

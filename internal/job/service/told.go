@@ -48,13 +48,14 @@ func (i *Instance) Run() string { return strconv.FormatInt(i.Number, 10) + ".0.1
 
 // Left returns how much is left of the time in which an instance has to get ready.
 func (i *Instance) Left(now time.Time) time.Duration {
-	return max(i.Spec.timeout()-now.Sub(i.Ordered), 0)
+	return max(i.Spec.Timeout()-now.Sub(i.Ordered), 0)
 }
 
 // usualTimeout is the time to get ready of a service whose settings say nothing.
 const usualTimeout = 10 * time.Minute
 
-func (s *Spec) timeout() time.Duration { return cmp.Or(s.StartTimeout, usualTimeout) }
+// Timeout returns how long a program may take to get ready.
+func (s *Spec) Timeout() time.Duration { return cmp.Or(s.StartTimeout, usualTimeout) }
 
 // usualSlice is the time slice of a service whose settings say nothing.
 const usualSlice = 5 * time.Minute

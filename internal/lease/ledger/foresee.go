@@ -31,10 +31,6 @@ const (
 	mostForeseen = 512  // waiting requests
 	mostStanding = 4096 // leases
 	mostEnds     = 4096 // leases that end before it gives up
-
-	// farAhead is when nobody can say what will be. Many requests have a deadline after
-	// that, which means that they wait for as long as it takes.
-	farAhead = 30 * 24 * time.Hour
 )
 
 // Foresee plays the queue forward, with the code that decides, on a copy of the book:
@@ -74,7 +70,7 @@ func (l *Ledger) ForeseeNew(now time.Time, r lease.Request, lasts Lasts) (Forese
 // forward plays a copy forward until each of these requests is granted or has left, if
 // that can be known.
 func (l *Ledger) forward(now time.Time, lasts Lasts, pending map[lease.Key]bool) map[lease.Key]Foreseen {
-	p := &play{Ledger: l, lasts: lasts, horizon: now.Add(farAhead), pending: pending, found: make(map[lease.Key]Foreseen, len(pending))}
+	p := &play{Ledger: l, lasts: lasts, pending: pending, found: make(map[lease.Key]Foreseen, len(pending))}
 	for _, held := range p.book.Leases() {
 		p.follow(held, now)
 	}
@@ -123,7 +119,6 @@ func (l *Ledger) copyState() *Ledger {
 type play struct {
 	*Ledger
 	lasts   Lasts
-	horizon time.Time
 	ends    ends
 	pending map[lease.Key]bool
 	found   map[lease.Key]Foreseen
@@ -191,9 +186,11 @@ func (p *play) follow(held *lease.Lease, now time.Time) {
 }
 
 // nextDeadline returns the pending request that leaves the queue first; nil if none does.
+// One that may wait for as long as anybody may waits for as long as it takes: nobody said
+// when it shall leave.
 func (p *play) nextDeadline() (first *lease.Request) {
 	for k := range p.pending {
-		if r := p.book.Request(k); r != nil && r.Deadline.Before(p.horizon) && (first == nil || r.Deadline.Before(first.Deadline)) {
+		if r := p.book.Request(k); r != nil && !r.Patient() && (first == nil || r.Deadline.Before(first.Deadline)) {
 			first = r
 		}
 	}

@@ -98,3 +98,27 @@ func TestForesee(t *testing.T) {
 		})
 	}
 }
+
+// A request that nobody gave an end is granted at last, however long that takes.
+func TestForeseeForThePatient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newWorld().start(t)
+		k.device(0, 1000)
+		began, limit := time.Now(), 20*24*time.Hour
+		k.grant(want("a", 900))
+		for _, id := range []string{"b", "c"} {
+			r := want(id, 900)
+			r.Wait = gpu.Some(lease.MaxWait)
+			k.queue(t.Context(), r)
+		}
+		time.Sleep(time.Minute)
+		now := time.Now()
+		found := k.Foresee(now, func(_ lease.Holder, lasted, _ time.Duration) (time.Duration, bool) { return limit - lasted, true })
+		for id, at := range map[string]time.Time{"b": began.Add(limit), "c": began.Add(2 * limit)} {
+			r := want(id, 900)
+			if f := found[r.Key()]; !f.At.Equal(at) || f.Leaves {
+				t.Errorf("%s is granted at %v (it leaves: %v), want %v", id, f.At, f.Leaves, at)
+			}
+		}
+	})
+}

@@ -710,6 +710,8 @@ export interface FrontBring {
   service: string;
   /** Who asks, as FrontCaller names them; for fair shares. */
   user: string;
+  /** A request has waited so long, and waits no more. If this is not 0, nothing is brought, and the answer is a problem that says what the service waits for. */
+  waited_seconds?: number;
 }
 
 // FrontBrought says where a service is open.
