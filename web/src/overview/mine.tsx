@@ -6,7 +6,7 @@ import { leaseActs, withdraw } from '../actions/leases';
 import { owns } from '../actions/rights';
 import { call } from '../api/client';
 import type { Estimate, Job, Jobs, Lease, Waiting, Whoami } from '../api/types';
-import { around, deviceLabel } from '../live/around';
+import { around, deviceLabels } from '../live/around';
 import { narrow } from '../live/narrow';
 import { usePolled } from '../live/poll';
 import { leases, me, waiting } from '../live/state';
@@ -92,7 +92,7 @@ function Line({ own }: { own: Own }) {
       const j = own.job;
       const runs = j.state === 'running' || j.state === 'starting' || j.state === 'parked';
       const says = runs
-        ? <>{j.started ? <>runs for <For since={j.started} /></> : j.state}{j.devices && j.devices.length > 0 ? ` on ${j.devices.map(deviceLabel).join(', ')}` : ''}</>
+        ? <>{j.started ? <>runs for <For since={j.started} /></> : j.state}{j.devices && j.devices.length > 0 ? ` on ${deviceLabels(j.devices)}` : ''}</>
         : j.state === 'held' ? 'held: it begins when you let it go'
           : j.estimate ? <Starts estimate={j.estimate} why /> : j.begin ? <>begins <Ago at={j.begin} /> at the earliest</> : (j.cause ?? 'start not known');
       return <Thing name={j.id} href={to.row('jobs', j.id)} state={<Badge tone={runs ? 'good' : 'warn'}>{runs ? 'job' : 'job waits'}</Badge>} act={jobActs(j, a).find((it) => it.key === 'cancel-job')} says={says} />;
@@ -102,7 +102,7 @@ function Line({ own }: { own: Own }) {
       const [used, asked] = l.parts.reduce(([u, n], p) => [u + (p.measured_mb ?? 0), n + p.memory_mb], [0, 0]);
       const acts = leaseActs(l, a);
       return <Thing name={l.id} href={to.lease(l.holder.user, l.id)} state={l.state === 'active' ? null : <Badge tone="info">{l.state}</Badge>} act={acts.find((it) => it.key === 'cancel') ?? acts.find((it) => it.key === 'release')}
-        says={<>{usedOf(used, asked)} on {l.parts.map((p) => deviceLabel(p.gpu)).join(', ')}</>} />;
+        says={<>{usedOf(used, asked)} on {deviceLabels(l.parts.map((p) => p.gpu))}</>} />;
     }
   }
 }

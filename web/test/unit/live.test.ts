@@ -1,11 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { refusal } from '../../src/api/client';
 import type { Event, Sample } from '../../src/api/types';
+import { deviceLabels } from '../../src/live/around';
 import { aboutAlerts, aboutLeases, mergeEvents } from '../../src/live/events';
 import { judge } from '../../src/live/freshness';
 import { addBefore, addSample, curves, emptyHistory, fromRange, fromSamples, type History, span } from '../../src/live/history';
 import { equal, keepSame } from '../../src/live/share';
 import { Parser } from '../../src/live/sse';
+import { device } from '../../src/live/state';
 import { thresholds } from '../../src/live/thresholds';
 
 const t0 = Date.parse('2026-11-16T08:00:00Z') / 1000;
@@ -188,5 +190,12 @@ describe('thresholds', () => {
 
   it('are not known before the settings are', () => {
     expect(thresholds(undefined, 'G', 0)).toBeUndefined();
+  });
+});
+
+describe('devices', () => {
+  it.each([[[], ''], [['A'], 'GPU 3'], [['A', 'B'], 'GPU 3, 5'], [['A', 'GPU-gone', 'B'], 'GPU 3, GPU-gone, GPU 5']])('%j are %s', (list, text) => {
+    for (const [uuid, index] of [['A', 3], ['B', 5]] as const) device(uuid).value = { device: { uuid, index } } as never;
+    expect(deviceLabels(list)).toBe(text);
   });
 });
