@@ -143,7 +143,7 @@ test('a row opens, and cards are a choice that is kept', async () => {
     await page.getByRole('button', { name: 'Cards' }).click();
     await until(page, () => document.querySelectorAll('.card').length === 24);
     await page.goto(`${d.url}#/events`);
-    await page.waitForSelector('.event');
+    await page.waitForSelector('.list .event-row');
     await page.goto(`${d.url}#/`); // without the choice in the address
     await until(page, () => document.querySelectorAll('.card').length === 24);
     await page.getByRole('button', { name: 'Rows' }).click();
