@@ -25,7 +25,7 @@ export const ranges: readonly Range[] = [
   { key: '90d', label: '90 days', words: 'last 90 days', seconds: 90 * day, step: 3 * hour },
 ];
 
-export const defaultRange = ranges[1]!;
+const defaultRange = ranges[1]!;
 
 export function rangeOf(key: string | null | undefined): Range {
   return ranges.find((r) => r.key === key) ?? defaultRange;

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import type { Batch, Batches, BatchGPU } from '../api/types';
 import { quantile } from '../batches/latency';
-import { deviceLabel } from '../live/around';
+import { deviceLabel, deviceLabels } from '../live/around';
 import { now } from '../live/state';
 import { to } from '../router';
 import { Badge, type Tone } from '../ui/badge';
@@ -57,7 +57,7 @@ export const batches: Subject<Batch> = {
     { key: 'records_per_second', name: 'Rate', width: 6, numeric: true, value: (b) => b.records_per_second, cell: (b) => (over(b) ? undefined : perSecond(b.records_per_second)) },
     { key: 'seconds_left', name: 'Left', width: 7, numeric: true, phone: 'below', value: (b) => (b.stage === 'running' ? b.seconds_left : undefined), cell: (b) => (b.stage === 'running' && b.seconds_left !== undefined ? <>{duration(b.seconds_left)}<span class="phone-word"> left</span></> : undefined) },
     { key: 'user', name: 'User', width: 8, choose: true, value: (b) => b.user ?? 'another user' },
-    { key: 'gpu', name: 'GPU', width: 8, value: (b) => b.gpus.map((g) => deviceLabel(g.gpu)).join(', ') || undefined },
+    { key: 'gpu', name: 'GPU', width: 8, value: (b) => deviceLabels(b.gpus.map((g) => g.gpu)) || undefined },
     { key: 'started', name: 'Started', width: 7, numeric: true, value: (b) => iso(b.started), cell: (b) => (b.started ? <Ago at={b.started} /> : undefined) },
     { key: 'seconds', name: 'Took', width: 7, numeric: true, off: true, value: lasted, cell: (b) => duration(lasted(b)) },
     { key: 'total', name: 'Of', width: 7, numeric: true, off: true, value: (b) => b.total, cell: (b) => (b.total === undefined ? undefined : count(b.total)) },

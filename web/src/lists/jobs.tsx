@@ -3,7 +3,7 @@ import { ended, jobActs, submit } from '../actions/jobs';
 import { atLeast } from '../actions/rights';
 import { call, path } from '../api/client';
 import type { Job, Jobs } from '../api/schemas';
-import { around, deviceLabel } from '../live/around';
+import { around, deviceLabel, deviceLabels } from '../live/around';
 import { usePolled } from '../live/poll';
 import { now } from '../live/state';
 import { done } from '../actions/dialog';
@@ -32,7 +32,7 @@ function seconds(j: Job): number | undefined {
 }
 
 function gpus(j: Job): string {
-  return (j.devices ?? []).map(deviceLabel).join(', ');
+  return deviceLabels(j.devices ?? []);
 }
 
 // progress says how far the tasks of a job are.

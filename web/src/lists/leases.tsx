@@ -3,7 +3,7 @@ import { api } from '../api/client';
 import type { Lease, PastLease, Waiting } from '../api/types';
 import { how } from '../lease/words';
 import { done } from '../actions/dialog';
-import { deviceLabel } from '../live/around';
+import { deviceLabels } from '../live/around';
 import { usePolled } from '../live/poll';
 import { leases as held, leasesAsked, waiting } from '../live/state';
 import { to } from '../router';
@@ -41,7 +41,7 @@ function ofLease(l: Lease): Row {
   const pool = l.pool ? `pool: ${memory(l.pool.taken_mb)} taken by ${plural(l.pool.leases, 'part')}, ${memory(l.pool.left_mb)} left` : '';
   const idle = l.idle ? 'idle' : '';
   return {
-    key: `${user}/${l.id}#${l.fence}`, id: l.id, state: l.state, user, service: l.holder.service, name: l.holder.name, gpu: l.parts.map((p) => deviceLabel(p.gpu)).join(', '),
+    key: `${user}/${l.id}#${l.fence}`, id: l.id, state: l.state, user, service: l.holder.service, name: l.holder.name, gpu: deviceLabels(l.parts.map((p) => p.gpu)),
     memory: sum(l.parts, (p) => p.memory_mb), used: l.parts.some((p) => p.measured_mb !== undefined) ? sum(l.parts, (p) => p.measured_mb) : undefined, slots: sum(l.parts, (p) => p.slots),
     since: l.granted, until: l.ends ?? l.expires, why: [pool, idle, l.exclusive ? 'alone on its GPU' : '', l.cancelled ? 'is being cancelled' : ''].filter((x) => x !== '').join(', '),
     priority: l.priority, pool: l.from_pool, energy: l.energy_joules, fence: l.fence, part: l.from_pool !== undefined,
@@ -60,7 +60,7 @@ function ofWaiting(w: Waiting): Row {
 function ofPast(p: PastLease): Row {
   const user = p.holder.user ?? 'another user';
   return {
-    key: `${user}/${p.id}#${p.fence}`, id: p.id, state: 'ended', user, service: p.holder.service, name: p.holder.name, gpu: p.parts.map((x) => deviceLabel(x.gpu)).join(', '),
+    key: `${user}/${p.id}#${p.fence}`, id: p.id, state: 'ended', user, service: p.holder.service, name: p.holder.name, gpu: deviceLabels(p.parts.map((x) => x.gpu)),
     memory: sum(p.parts, (x) => x.memory_mb), used: p.peak_mb > 0 ? p.peak_mb : undefined, slots: sum(p.parts, (x) => x.slots), since: p.granted, until: p.ended,
     why: `${how[p.how] ?? p.how}${p.by ? ` by ${p.by}` : ''}${p.why ? `: ${p.why}` : ''}`, priority: undefined, pool: p.from_pool, energy: p.energy_joules, fence: p.fence, part: false,
   };

@@ -2,7 +2,7 @@ import { Acts } from '../actions/dialog';
 import { serviceActs } from '../actions/services';
 import { call, path } from '../api/client';
 import type { Service, Services, ServiceTimes } from '../api/schemas';
-import { around, deviceLabel } from '../live/around';
+import { around, deviceLabel, deviceLabels } from '../live/around';
 import { uuids } from '../live/state';
 import { to } from '../router';
 import { Badge, type Tone } from '../ui/badge';
@@ -34,7 +34,7 @@ export const services: Subject<Service> = {
     { key: 'open', name: 'Open', width: 5, numeric: true, phone: 'below', value: (s) => s.open, cell: (s) => <>{s.open}<span class="phone-word"> open</span></> },
     { key: 'waiting', name: 'Waiting', width: 6, numeric: true, value: (s) => s.waiting },
     { key: 'switches', name: 'Switches', width: 6, numeric: true, value: (s) => s.switches },
-    { key: 'gpu', name: 'GPU', width: 6, value: (s) => (s.devices ?? []).map(deviceLabel).join(', ') || undefined },
+    { key: 'gpu', name: 'GPU', width: 6, value: (s) => deviceLabels(s.devices ?? []) || undefined },
     { key: 'memory_mb', name: 'Memory', width: 6, numeric: true, value: (s) => s.memory_mb, cell: (s) => (s.memory_mb ? memory(s.memory_mb) : undefined) },
     { key: 'user', name: 'User', width: 7, choose: true, value: (s) => s.user },
     { key: 'since', name: 'Since', width: 7, numeric: true, value: (s) => iso(s.since), cell: (s) => <Ago at={s.since} /> },

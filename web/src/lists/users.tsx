@@ -1,6 +1,6 @@
 import { mayEntrust } from '../actions/tokens';
 import type { QuotaLimit, Users, UserUse } from '../api/schemas';
-import { deviceLabel } from '../live/around';
+import { deviceLabels } from '../live/around';
 import { leases, waiting } from '../live/state';
 import { to } from '../router';
 import { Badge } from '../ui/badge';
@@ -92,7 +92,7 @@ function UserDetail({ id, row: u }: { id: string; row: UserUse | undefined }) {
             label={`Leases of ${id}`}
             columns={[
               { name: 'Lease', sort: (l) => l.id, cell: (l) => <a href={to.lease(id, l.id)}>{l.id}</a> },
-              { name: 'GPU', cell: (l) => l.parts.map((p) => deviceLabel(p.gpu)).join(', ') },
+              { name: 'GPU', cell: (l) => deviceLabels(l.parts.map((p) => p.gpu)) },
               { name: 'Memory', numeric: true, sort: (l) => l.parts.reduce((n, p) => n + p.memory_mb, 0), cell: (l) => memory(l.parts.reduce((n, p) => n + p.memory_mb, 0)) },
               { name: 'Uses', numeric: true, sort: (l) => l.parts.reduce((n, p) => n + (p.measured_mb ?? 0), 0), cell: (l) => memory(l.parts.reduce((n, p) => n + (p.measured_mb ?? 0), 0)) },
             ]}

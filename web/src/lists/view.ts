@@ -1,3 +1,4 @@
+import { csv } from '../ui/save';
 import { type Field, sorted } from '../ui/table';
 
 // View is what an address asks a list to show: the parameters sort and text, and one for
@@ -71,16 +72,9 @@ export function view<T extends object>(fields: readonly Field<T>[], rows: readon
   };
 }
 
-// asCSV writes rows as RFC 4180 has it. A text that a spreadsheet would take for a formula
-// gets an apostrophe before it: users choose names.
+// asCSV writes the fields of rows as comma-separated values.
 export function asCSV<T>(fields: readonly Field<T>[], rows: readonly T[]): string {
-  const quoted = (value: string | number | undefined): string => {
-    if (value === undefined) return '';
-    if (typeof value === 'number') return String(value);
-    const safe = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
-    return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-  };
-  return [fields.map((f) => quoted(f.key)), ...rows.map((row) => fields.map((f) => quoted(f.value(row))))].map((line) => line.join(',') + '\r\n').join('');
+  return csv(rows.map((row) => Object.fromEntries(fields.map((f) => [f.key, f.value(row)]))), fields.map((f) => f.key));
 }
 
 // asJSON writes rows as a list of objects, by the keys of the fields.
@@ -89,14 +83,4 @@ export function asJSON<T>(fields: readonly Field<T>[], rows: readonly T[]): stri
     const value = f.value(row);
     return value === undefined ? [] : [[f.key, value]];
   }))), null, 1) + '\n';
-}
-
-// save hands a text to the browser as a file.
-export function save(name: string, type: string, text: string): void {
-  const url = URL.createObjectURL(new Blob([text], { type }));
-  const link = document.createElement('a');
-  link.href = url;
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }

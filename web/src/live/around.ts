@@ -19,6 +19,12 @@ export function deviceLabel(uuid: string): string {
   return label.value;
 }
 
+// deviceLabels names several devices: GPU 0, 3.
+export function deviceLabels(list: readonly string[]): string {
+  const all = list.map(deviceLabel);
+  return all.map((label, i) => (label.startsWith('GPU ') && all[i - 1]?.startsWith('GPU ') ? label.slice(4) : label)).join(', ');
+}
+
 // around has what sentences about acts need.
 export function around(): Around {
   return { me: me.value, settings: settings.value, gpu: deviceLabel };

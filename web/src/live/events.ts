@@ -1,7 +1,7 @@
-import type { Event, Severity } from '../api/types';
+import type { Event } from '../api/types';
 
 // mostEvents is how many events the page keeps.
-export const mostEvents = 1000;
+const mostEvents = 1000;
 
 // mergeEvents puts new events behind those that are there, by id, each once, and
 // keeps the newest. Both lists are oldest first; the result may be the list itself.
@@ -33,27 +33,4 @@ export function aboutLeases(e: Event): boolean {
 // aboutAlerts reports whether an event may change the list of alerts.
 export function aboutAlerts(e: Event): boolean {
   return /^(alert|rules|gap$)/.test(e.code);
-}
-
-export interface EventFilter {
-  severity?: Severity | '';
-  gpu?: string;
-  code?: string;
-  text?: string;
-}
-
-const order: Severity[] = ['info', 'warning', 'critical'];
-
-// matches reports whether an event is what a filter asks for. A gap always is: what
-// is missing may have been.
-export function matches(e: Event, f: EventFilter): boolean {
-  if (isGap(e)) return true;
-  if (f.severity && order.indexOf(e.severity) < order.indexOf(f.severity)) return false;
-  if (f.gpu && e.gpu !== f.gpu) return false;
-  if (f.code && e.code !== f.code && !e.also?.includes(f.code)) return false;
-  if (f.text) {
-    const text = f.text.toLowerCase();
-    if (![e.text, e.code, ...(e.also ?? []), e.lease, e.user, e.by?.user].some((part) => part?.toLowerCase().includes(text))) return false;
-  }
-  return true;
 }

@@ -1,22 +1,21 @@
 import type { ComponentChildren } from 'preact';
 import type { Act } from '../actions/act';
 import { opened } from '../actions/dialog';
+import { jobActs } from '../actions/jobs';
 import { leaseActs, withdraw } from '../actions/leases';
 import { owns } from '../actions/rights';
 import { call } from '../api/client';
 import type { Estimate, Job, Jobs, Lease, Waiting, Whoami } from '../api/types';
-import { around, deviceLabel } from '../live/around';
+import { around, deviceLabels } from '../live/around';
 import { narrow } from '../live/narrow';
 import { usePolled } from '../live/poll';
 import { leases, me, waiting } from '../live/state';
-import { pageNamed } from '../shell/top';
 import { to } from '../router';
 import { Badge } from '../ui/badge';
 import { Cut } from '../ui/cut';
 import { memory, plural } from '../ui/format';
 import { Ago, For } from '../ui/time';
 import { Starts } from './queue';
-import { stopJob } from './stop';
 import { usedOf } from './berths';
 
 // Own is something of the person who looks: a job, a request, or a lease.
@@ -50,7 +49,6 @@ export function Mine() {
   const asks = who !== undefined && who.role !== 'stranger' && who.role !== 'scraper' && who.user !== 'unknown';
   const jobs = usePolled(async (signal) => (asks ? call<Jobs>('/api/jobs', { signal, query: { user, state: 'held,waiting,starting,running', limit: 20 } }) : undefined), 5000, [user, asks]).data;
   const list = ownOf(who, jobs?.jobs ?? [], waiting.value, leases.value);
-  const all = pageNamed('jobs');
   if (!asks || (list.length === 0 && narrow.value)) return null;
   const most = narrow.value ? fewer : few;
   const shown = list.slice(0, list.length === most + 1 ? most + 1 : most);
@@ -59,7 +57,7 @@ export function Mine() {
       <header class="panel-head">
         <h2 id="mine">Yours</h2>
         <span class="quiet">{list.length === 0 ? '' : when(list)}</span>
-        {all !== undefined && <a href={all}>All jobs</a>}
+        <a href={to.page('jobs')}>All jobs</a>
       </header>
       {list.length === 0
         ? <p class="empty">You hold nothing and wait for nothing. <code>berth run</code> starts something.</p>
@@ -93,27 +91,26 @@ function Line({ own }: { own: Own }) {
     case 'job': {
       const j = own.job;
       const runs = j.state === 'running' || j.state === 'starting' || j.state === 'parked';
-      const jobs = pageNamed('jobs');
       const says = runs
-        ? <>{j.started ? <>runs for <For since={j.started} /></> : j.state}{j.devices && j.devices.length > 0 ? ` on ${j.devices.map(deviceLabel).join(', ')}` : ''}</>
+        ? <>{j.started ? <>runs for <For since={j.started} /></> : j.state}{j.devices && j.devices.length > 0 ? ` on ${deviceLabels(j.devices)}` : ''}</>
         : j.state === 'held' ? 'held: it begins when you let it go'
           : j.estimate ? <Starts estimate={j.estimate} why /> : j.begin ? <>begins <Ago at={j.begin} /> at the earliest</> : (j.cause ?? 'start not known');
-      return <Thing name={j.id} href={j.lease ? to.lease(j.user, j.lease) : jobs} state={<Badge tone={runs ? 'good' : 'warn'}>{runs ? 'job' : 'job waits'}</Badge>} act={stopJob(j)} says={says} />;
+      return <Thing name={j.id} href={to.row('jobs', j.id)} state={<Badge tone={runs ? 'good' : 'warn'}>{runs ? 'job' : 'job waits'}</Badge>} act={jobActs(j, a).find((it) => it.key === 'cancel-job')} says={says} />;
     }
     case 'lease': {
       const l = own.lease;
       const [used, asked] = l.parts.reduce(([u, n], p) => [u + (p.measured_mb ?? 0), n + p.memory_mb], [0, 0]);
       const acts = leaseActs(l, a);
       return <Thing name={l.id} href={to.lease(l.holder.user, l.id)} state={l.state === 'active' ? null : <Badge tone="info">{l.state}</Badge>} act={acts.find((it) => it.key === 'cancel') ?? acts.find((it) => it.key === 'release')}
-        says={<>{usedOf(used, asked)} on {l.parts.map((p) => deviceLabel(p.gpu)).join(', ')}</>} />;
+        says={<>{usedOf(used, asked)} on {deviceLabels(l.parts.map((p) => p.gpu))}</>} />;
     }
   }
 }
 
-function Thing({ name, href, state, says, act }: { name: string; href: string | undefined; state: ComponentChildren; says: ComponentChildren; act: Act | undefined }) {
+function Thing({ name, href, state, says, act }: { name: string; href: string; state: ComponentChildren; says: ComponentChildren; act: Act | undefined }) {
   return (
     <li class="own-one">
-      <span class="own-name" title={name}>{href === undefined ? <b><Cut text={name} /></b> : <a href={href}><Cut text={name} /></a>}</span>
+      <span class="own-name" title={name}><a href={href}><Cut text={name} /></a></span>
       {state}
       <span class="own-says">{says}</span>
       {act && <button type="button" class="small ends" data-act={act.key} aria-label={`Stop ${name}`} onClick={() => (opened.value = act)}>Stop</button>}

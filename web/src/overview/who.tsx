@@ -1,7 +1,7 @@
 import { leases, leasesKnown } from '../live/state';
+import { to } from '../router';
 import { Badge } from '../ui/badge';
 import { memory, plural } from '../ui/format';
-import { pageNamed } from '../shell/top';
 import { fits } from './filter';
 import { leastUsed, people, type Person } from './people';
 
@@ -10,7 +10,6 @@ const few = 5;
 // Who lists the users: what they hold of all devices, and how much of it they use.
 export function Who({ filter }: { filter: string }) {
   const list = people(leases.value.filter((l) => fits(l, filter)));
-  const all = pageNamed('users');
   const worst = leastUsed(list);
   const most = list[0]?.holds ?? 0;
   // Who uses least is shown even if others hold more.
@@ -21,7 +20,7 @@ export function Who({ filter }: { filter: string }) {
       <header class="panel-head">
         <h2 id="who">Who</h2>
         <span class="quiet">uses of what they hold</span>
-        {all !== undefined && <a href={all}>All users</a>}
+        <a href={to.page('users')}>All users</a>
       </header>
       {list.length === 0 ? <p class="empty">{leasesKnown.value ? 'Nobody holds anything.' : 'Asking…'}</p> : (
         <ul class="people">

@@ -6,7 +6,7 @@ import type { Estimate, Explanation, Lease, PastLease } from '../api/types';
 import { obstacles } from '../lease/obstacles';
 import { enforced, ends, evidence, isolated } from '../lease/words';
 import { rows, tree } from '../lease/tree';
-import { around, deviceLabel } from '../live/around';
+import { around, deviceLabel, deviceLabels } from '../live/around';
 import { sentence } from '../live/attention';
 import { usePolled } from '../live/poll';
 import { events, leases, leasesKnown, waiting } from '../live/state';
@@ -155,7 +155,7 @@ function startOf(l: Lease, why: Explanation | undefined): Estimate | undefined {
 // headline sums a lease up in a few words.
 function headline(l: Lease): string {
   if (l.state === 'waiting') return l.waiting ? `waits for ${memory(l.waiting.memory_mb)} and ${plural(l.waiting.slots, 'slot')} on ${plural(l.waiting.gpus, 'GPU')}` : 'waits';
-  const where = l.parts.map((p) => deviceLabel(p.gpu)).join(', ');
+  const where = deviceLabels(l.parts.map((p) => p.gpu));
   const asked = l.parts.reduce((n, p) => n + p.memory_mb, 0);
   const used = l.parts.reduce((n, p) => n + (p.measured_mb ?? 0), 0);
   if (l.state === 'parked') return `holds nothing now: its memory is in the memory of the machine. When it is resumed, it gets ${memory(asked)} on ${where} again`;
@@ -268,7 +268,7 @@ function Tree({ l }: { l: Lease }) {
               </span>
             ),
           },
-          { name: 'GPU', cell: ({ node }) => node.uses.map((u) => deviceLabel(u.gpu)).join(', ') || '–' },
+          { name: 'GPU', cell: ({ node }) => deviceLabels(node.uses.map((u) => u.gpu)) || '–' },
           { name: 'Memory', numeric: true, cell: ({ node }) => (node.uses.length === 0 ? '–' : memory(node.uses.reduce((n, u) => n + u.memory_mb, 0))) },
           { name: 'Belongs, because it', hide: 'phone', wide: true, cell: ({ node }) => (node.evidence ? (evidence[node.evidence] ?? node.evidence) : node.holder ? 'holds the lease' : 'stands between') },
         ]}

@@ -23,11 +23,6 @@ export const pages: { name: string; href: string; page: Route['page']; key: stri
   { name: 'Alerts', href: to.page('alerts'), page: 'alerts', key: 'a' },
 ];
 
-// pageNamed returns the address of a page, if the page has it.
-export function pageNamed(name: string): string | undefined {
-  return pages.find((p) => p.page === name)?.href;
-}
-
 // Top is the line that all places of the page have.
 export function Top({ onHelp }: { onHelp: () => void }) {
   const here = place.value.route.page;

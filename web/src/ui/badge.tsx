@@ -4,7 +4,7 @@ import type { DeviceState } from '../api/types';
 // Tone is what a colour means, everywhere on the page.
 export type Tone = 'good' | 'calm' | 'warn' | 'bad' | 'off' | 'info';
 
-export const stateTone: Record<DeviceState, Tone> = {
+const stateTone: Record<DeviceState, Tone> = {
   OPTIMAL: 'good',
   NORMAL: 'calm',
   THROTTLED: 'warn',

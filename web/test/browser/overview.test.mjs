@@ -53,8 +53,8 @@ test('eight GPUs with thirty leases fit one screen; the first screen says what m
     // When mine starts, and how to stop it.
     await until(page, (id) => [...document.querySelectorAll('.own-one')].some((e) => e.innerText.includes('starts probably in') && e.querySelector('.own-name').title === id), job);
     await page.getByRole('button', { name: `Stop ${job}` }).click();
-    assert.match(await page.innerText('.dialog .says'), /out of the queue.*no program is ended/s);
-    await page.click('[data-confirm=stop]');
+    assert.match(await page.innerText('.dialog .says'), /has not begun, so no program ends/);
+    await page.click('[data-confirm=cancel-job]');
     await page.waitForSelector('.dialog .notice.tone-good');
     await page.keyboard.press('Escape');
     assert.equal((await d.request('GET', `/api/jobs/${job}`)).value.state, 'cancelled');
@@ -77,8 +77,8 @@ test('a job that runs is stopped from the first screen, its programs too', async
     const page = await open(d);
     await until(page, () => /runs for .* on GPU \d/.test(document.querySelector('.own-says')?.innerText));
     await page.getByRole('button', { name: `Stop ${job}` }).click();
-    assert.match(await page.innerText('.dialog .says'), /SIGTERM/);
-    await page.click('[data-confirm=stop]');
+    assert.match(await page.innerText('.dialog .says'), /Its programs are asked to end/);
+    await page.click('[data-confirm=cancel-job]');
     await page.waitForSelector('.dialog .notice.tone-good');
     await page.keyboard.press('Escape');
     const { value } = await d.request('GET', `/api/jobs/${job}?wait_seconds=60`);
@@ -143,7 +143,7 @@ test('a row opens, and cards are a choice that is kept', async () => {
     await page.getByRole('button', { name: 'Cards' }).click();
     await until(page, () => document.querySelectorAll('.card').length === 24);
     await page.goto(`${d.url}#/events`);
-    await page.waitForSelector('.event');
+    await page.waitForSelector('.list .event-row');
     await page.goto(`${d.url}#/`); // without the choice in the address
     await until(page, () => document.querySelectorAll('.card').length === 24);
     await page.getByRole('button', { name: 'Rows' }).click();

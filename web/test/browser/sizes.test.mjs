@@ -92,3 +92,23 @@ test('a phone signs in and out', async () => {
     await d.stop();
   }
 });
+
+test('the menu fits beside the person, or has a line of its own', async () => {
+  const d = await Daemon.start({ scenario: '1' });
+  try {
+    const page = await open(d, { viewport: { width: 1400, height: 900 } });
+    await page.waitForSelector('.row');
+    for (const width of [1400, 1000, 650]) {
+      await page.setViewportSize({ width, height: 900 });
+      const seen = await page.evaluate(() => {
+        const [menu, person] = ['.top nav', '.top-end'].map((what) => document.querySelector(what).getBoundingClientRect());
+        return { wide: document.documentElement.scrollWidth, beside: person.left >= menu.right, above: person.bottom <= menu.top };
+      });
+      assert.ok(seen.wide <= width, `${seen.wide} wide at ${width}`);
+      assert.deepEqual([seen.beside, seen.above], width === 1400 ? [true, false] : [false, true], `at ${width}`);
+    }
+    assert.deepEqual(page.faults(), []);
+  } finally {
+    await d.stop();
+  }
+});

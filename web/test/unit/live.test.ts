@@ -1,11 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { refusal } from '../../src/api/client';
 import type { Event, Sample } from '../../src/api/types';
-import { aboutAlerts, aboutLeases, matches, mergeEvents } from '../../src/live/events';
+import { deviceLabels } from '../../src/live/around';
+import { aboutAlerts, aboutLeases, mergeEvents } from '../../src/live/events';
 import { judge } from '../../src/live/freshness';
 import { addBefore, addSample, curves, emptyHistory, fromRange, fromSamples, type History, span } from '../../src/live/history';
 import { equal, keepSame } from '../../src/live/share';
 import { Parser } from '../../src/live/sse';
+import { device } from '../../src/live/state';
 import { thresholds } from '../../src/live/thresholds';
 
 const t0 = Date.parse('2026-11-16T08:00:00Z') / 1000;
@@ -95,29 +97,10 @@ describe('events', () => {
     expect(mergeEvents([event(1), event(2)], [event(3)], 2).map((e) => e.id)).toEqual([2, 3]);
   });
 
-  it('shows a gap whatever the filter, because what is missing may have fitted', () => {
+  it('that are missing may have been about leases and alerts', () => {
     const gap = event(3, { code: 'gap', text: 'Some events are no longer kept' });
-    expect(matches(gap, { severity: 'critical', gpu: 'G', text: 'x' })).toBe(true);
     expect(aboutLeases(gap)).toBe(true);
     expect(aboutAlerts(gap)).toBe(true);
-  });
-
-  it.each([
-    [{}, true],
-    [{ severity: 'info' }, true],
-    [{ severity: 'warning' }, true],
-    [{ severity: 'critical' }, false],
-    [{ gpu: 'G' }, true],
-    [{ gpu: 'H' }, false],
-    [{ code: 'throttle' }, true],
-    [{ code: 'resume' }, false],
-    [{ code: 'overheat' }, true],
-    [{ text: 'overheat' }, true],
-    [{ text: 'ADA' }, true],
-    [{ text: 'train' }, true],
-    [{ text: 'nothing' }, false],
-  ] as const)('%j fits: %s', (filter, fits) => {
-    expect(matches(event(1, { severity: 'warning', gpu: 'G', code: 'throttle', also: ['overheat'], user: 'ada', lease: 'train-7' }), filter)).toBe(fits);
   });
 });
 
@@ -207,5 +190,12 @@ describe('thresholds', () => {
 
   it('are not known before the settings are', () => {
     expect(thresholds(undefined, 'G', 0)).toBeUndefined();
+  });
+});
+
+describe('devices', () => {
+  it.each([[[], ''], [['A'], 'GPU 3'], [['A', 'B'], 'GPU 3, 5'], [['A', 'GPU-gone', 'B'], 'GPU 3, GPU-gone, GPU 5']])('%j are %s', (list, text) => {
+    for (const [uuid, index] of [['A', 3], ['B', 5]] as const) device(uuid).value = { device: { uuid, index } } as never;
+    expect(deviceLabels(list)).toBe(text);
   });
 });
