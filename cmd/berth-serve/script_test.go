@@ -58,7 +58,7 @@ func (h heeding) Run() int {
 //	spoil FILE TEXT            damage a byte of the text where it stands in the file
 //	as UID                     the commands that follow run as this user
 //
-// and the condition [root].
+// and the conditions [root] and [nodaemon]: no daemon has the socket of the machine.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
@@ -68,10 +68,14 @@ func TestScripts(t *testing.T) {
 			"ready": ready, "seen": seen, "exits": exits, "until": until, "spoil": spoil, "as": as,
 		},
 		Condition: func(name string) (bool, error) {
-			if name != "root" {
-				return false, fmt.Errorf("there is no condition %q", name)
+			switch name {
+			case "root":
+				return os.Geteuid() == 0, nil
+			case "nodaemon":
+				_, err := os.Stat("/run/berth/berth.sock")
+				return err != nil, nil
 			}
-			return os.Geteuid() == 0, nil
+			return false, fmt.Errorf("there is no condition %q", name)
 		},
 	})
 }
