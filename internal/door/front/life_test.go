@@ -546,3 +546,20 @@ func TestRequestsAreBrokenOff(t *testing.T) {
 		f.echoed(t, "GET", "/services/chat/x", "") // the next stay is as any other
 	}
 }
+
+// The answer to whoever asked for a service may come before the orders that led to it. They
+// do not end the stay; what came after it does.
+func TestLateOrders(t *testing.T) {
+	for _, c := range []struct {
+		state string
+		epoch uint64
+		open  bool
+	}{
+		{"parked", 2, true}, {"returning", 3, true}, {"starting", 3, true},
+		{"leaving", 3, false}, {"parked", 3, false}, {"waiting", 3, false}, {"starting", 4, false},
+	} {
+		if got := (&stay{epoch: 3}).follows(api.FrontService{State: c.state, Epoch: c.epoch}); got != c.open {
+			t.Errorf("%s of epoch %d leaves epoch 3 open: %v", c.state, c.epoch, got)
+		}
+	}
+}

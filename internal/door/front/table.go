@@ -127,8 +127,17 @@ func (t *table) put(told api.FrontService, connect func(api.FrontService) *serve
 		}
 		t.close(s, told.Epoch)
 	default:
-		s.finish()
+		if s.stay != nil && !s.stay.follows(told) {
+			s.finish()
+		}
 	}
+}
+
+// follows reports whether a stay began after what is told. The answer to whoever asked for
+// the service may be here before the orders that led to it.
+func (st *stay) follows(told api.FrontService) bool {
+	comes := told.State == "starting" || told.State == "returning"
+	return told.Epoch < st.epoch || told.Epoch == st.epoch && comes
 }
 
 // enter opens a stay, unless the service has had this one or a later one.

@@ -156,8 +156,8 @@ func (f *tfront) put(told api.FrontService) {
 	}
 	if told.State == "ready" || told.State == "closing" {
 		s.enter(told.Epoch, told.Port)
-	} else if s.stay != nil {
-		s.stay.over = true
+	} else if st := s.stay; st != nil && st.epoch <= told.Epoch && (st.epoch < told.Epoch || told.State != "starting" && told.State != "returning") {
+		st.over = true // else the answer to a request was here before this order
 	}
 	if told.State == "closing" {
 		if s.stay.epoch != told.Epoch {
