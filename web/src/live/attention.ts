@@ -50,7 +50,8 @@ export function attention(f: Facts): Item[] {
     const lasts = n.since === undefined ? 0 : (f.now - Date.parse(n.since)) / 1000;
     items.push({
       key: `${n.kind} ${n.subject} ${n.text}`, tone: n.severity === 'critical' ? 'bad' : 'warn', what: names[n.kind] ?? n.kind,
-      text: sentence(said(n, lasts)), to: target(n),
+      // It begins with the name of a lease, which stays as it is, and says what helps.
+      text: n.kind === 'hog' && n.next ? `${said(n, lasts)}. Next: ${n.next}.` : sentence(said(n, lasts)), to: target(n),
     });
   }
   return items;

@@ -159,6 +159,10 @@ describe('what needs a person', () => {
     expect(items.map((i) => i.what)).toEqual(['CRITICAL', 'Unused', 'Alert']);
     expect(items[0]!.text.match(/An alert fires/g)?.length).toBe(1);
   });
+  it('says what helps against a lease that keeps what it does not use, whose name stays as it is', () => {
+    const [item] = attention(facts({ needs: [need({ kind: 'hog', severity: 'warning', text: 'hog of ada holds 8 GiB, while train of bob waits', next: 'ask ada' })] }));
+    expect(item!.text).toBe('hog of ada holds 8 GiB, while train of bob waits. Next: ask ada.');
+  });
   it('says for how long, and leads to more', () => {
     const items = attention(facts({ needs: [
       need({ since: '2026-11-16T11:00:00Z' }), need({ since: '2026-11-16T11:59:30Z' }),
