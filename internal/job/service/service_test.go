@@ -136,8 +136,9 @@ func TestReview(t *testing.T) {
 func TestChoose(t *testing.T) {
 	calls := []api.FrontHTTPCall{{Path: "/x"}}
 	took := func(seconds float64) api.ServiceTime { return api.ServiceTime{Seconds: seconds, Count: 1} }
+	again := func(seconds float64) api.ServiceTime { return api.ServiceTime{Seconds: seconds, Count: 2} }
 	full := errors.New("the memory of the machine is full")
-	h200 := api.ServiceTimes{Start: took(9), Stop: took(0.5), Park: took(27), Resume: took(7.2)}
+	h200 := api.ServiceTimes{Start: again(9), Stop: took(0.5), Park: took(27), Resume: took(7.2)}
 	sleepy := h200
 	sleepy.Sleep, sleepy.Wake = took(3), took(2)
 	for name, c := range map[string]struct {
@@ -149,7 +150,9 @@ func TestChoose(t *testing.T) {
 		says       string
 	}{
 		"parking is slow":                {Spec{Away: Auto}, h200, nil, nil, Stop, "shortest"},
-		"parking is quick":               {Spec{Away: Auto}, api.ServiceTimes{Start: took(60), Stop: took(1), Park: took(15), Resume: took(6)}, nil, nil, Park, "21 s"},
+		"parking is quick":               {Spec{Away: Auto}, api.ServiceTimes{Start: again(60), Stop: took(1), Park: took(15), Resume: took(6)}, nil, nil, Park, "21 s"},
+		"the first start was long":       {Spec{Away: Auto}, api.ServiceTimes{Start: took(60), Park: took(15), Resume: took(6)}, nil, nil, Stop, "second start"},
+		"the first start was too long":   {Spec{Away: Auto}, api.ServiceTimes{Start: took(90), Park: took(15), Resume: took(6)}, nil, nil, Park, "21 s"},
 		"never tried":                    {Spec{Away: Auto}, api.ServiceTimes{Start: took(9)}, nil, nil, Park, "nobody knows"},
 		"parked, not yet back":           {Spec{Away: Auto}, api.ServiceTimes{Start: took(9), Park: took(99)}, nil, nil, Park, "nobody knows"},
 		"never tried, not parkable":      {Spec{Away: Auto}, api.ServiceTimes{Start: took(9)}, full, nil, Stop, "full"},
