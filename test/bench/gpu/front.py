@@ -181,7 +181,7 @@ def check(machine, done):
 def run(away):
     machine = Machine(["red", "green", "blue"], SIZE, away)
     try:
-        for _ in range(len(WAYS) if away == "auto" else 1):  # so that each way was measured; not counted
+        for _ in range(1 + len(WAYS) if away == "auto" else 1):  # so that each way was measured, and two starts; not counted
             play(machine, machine.names, 1)
         chance = random.Random(SEED)
         order = [chance.choice(machine.names) for _ in range(REQUESTS)]

@@ -8,6 +8,8 @@ driver    The process that berth-serve prove is, spoken to as the daemon does: i
 programs  A program of each library is parked and resumed ten times by berth while
           it computes a running checksum. Every result is right, the memory is free
           in between, and berth is at most 10 % slower than the bare driver calls.
+parts     Where the time of a round goes: the bare calls, the same calls in the helper
+          process with all that it does around them, and the daemon, in turns.
 turns     Two programs of 8 GiB each take turns under memory_limit_mb 12GiB.
 large     A program of 80 GiB and two jobs of 80 GiB of another service take turns.
           The machine cannot have both in its own memory: a job ends its turn by
@@ -440,12 +442,15 @@ def events(*codes):
     return [e for e in map(json.loads, said.stdout.splitlines()) if e["code"] in codes] if said.returncode == 0 else []
 
 
-def bare_round(p, alone):
-    """Moves the memory of a program away and back by the bare calls, and adds what they
-    took. The program goes on afterwards."""
-    said = bare(p.pid, "lock", "checkpoint", "restore", "unlock")
-    if must("the bare calls work, and it goes on", said["code"] == 0 and p.goes_on(), (said, p.tail())):
-        alone.append(said)
+def bare_round(card, p, alone):
+    """Moves the memory of a program away and back by the bare calls, with the same looks
+    between them as a round of berth has, because a device that rests gets slower; adds
+    what they took. The program goes on afterwards."""
+    away = bare(p.pid, "lock", "checkpoint")
+    card.used(), p.stays(0.2)
+    back = bare(p.pid, "restore", "unlock")
+    if must("the bare calls work, and it goes on", away["code"] == 0 and back["code"] == 0 and p.goes_on(), (away, back, p.tail())):
+        alone.append({"took": away["took"] | back["took"]})
         return True
     return False
 
@@ -466,7 +471,7 @@ def programs(card):
         gib = (full - empty) / 1024
         alone = []  # the bare calls, once beside each time of berth: the machine does not stay as fast as it is
         for i in range(10):
-            if not SIMULATED and i % 2 == 0 and not bare_round(p, alone):
+            if not SIMULATED and i % 2 == 0 and not bare_round(card, p, alone):
                 break
             before, begin = moving(kind), time.monotonic()
             said = berth("park", id)
@@ -481,7 +486,7 @@ def programs(card):
             if not must("time %d: its memory was free (%d of %d MiB), it did nothing, and goes on" % (i + 1, used, full), good, (failed(said), now, used - empty, still, p.tail())):
                 break
             rows.append((out, back, out_moving, moving(kind) - before))
-            if not SIMULATED and i % 2 == 1 and not bare_round(p, alone):
+            if not SIMULATED and i % 2 == 1 and not bare_round(card, p, alone):
                 break
         if SIMULATED or not rows:
             p.kill()
@@ -498,6 +503,56 @@ def programs(card):
         must("every result is right, %d rounds" % p.rounds(), p.goes_on(), p.tail())
         p.kill()
         must("its lease ends with it", within(10, lambda: state(kind) == "none"), leases())
+    d.stop()
+
+
+def parts(card):
+    d = Daemon(optimization={"park_host_mb": "60GiB"})
+    if not must("a daemon starts", d.start(), d.tail()):
+        return
+    for kind in KINDS:
+        part("where the time of a round goes: %s, %g GiB" % (kind, GIB))
+        p = Program(kind, GIB, name=kind, flags=["--parkable"])
+        if not must("it works under a lease", p.ready(), p.tail()):
+            p.kill()
+            continue
+        id, found = lease(kind)["id"], {}
+
+        def add(who, way, seconds):
+            found.setdefault((way, who), []).append(seconds)
+
+        def helped(way, steps):
+            begin = time.monotonic()
+            h = Helper(card.uuid)
+            add("helper opens", way, time.monotonic() - begin)
+            for step in ("state", *steps):
+                begin = time.monotonic()
+                said = h.do(step, p)
+                add("helper, order " + step, way, time.monotonic() - begin)
+                if step != "state":
+                    add("helper, call " + step, way, said[0].get("took_seconds", 0))
+            add("helper closes", way, h.close())
+
+        for _ in range(5):
+            alone = []
+            if not bare_round(card, p, alone):
+                break
+            for way, steps in (("out", ("lock", "checkpoint")), ("back", ("restore", "unlock"))):
+                for step in steps:
+                    add("bare " + step, way, alone[0]["took"][step])
+            helped("out", ("lock", "checkpoint"))
+            card.used(), p.stays(0.2)
+            helped("back", ("restore", "unlock"))
+            must("it goes on after the helper", p.goes_on(), p.tail())
+            for way, act in (("out", "park"), ("back", "resume")):
+                before, begin = moving(kind), time.monotonic()
+                must("berth %s" % act, berth(act, id).returncode == 0)
+                add("command", way, time.monotonic() - begin)
+                add("daemon's moving_seconds", way, moving(kind) - before)
+                card.used(), p.stays(0.2) if way == "out" else p.goes_on()
+        for (way, who), each in sorted(found.items()):
+            say("%-4s  %-26s middle %.3f s (%.3f to %.3f)" % (way, who, middle(each), min(each), max(each)))
+        p.kill()
     d.stop()
 
 
@@ -825,11 +880,11 @@ def end(p):
     p.p.wait()
 
 
-PARTS = {"driver": driver, "programs": programs, "turns": turns, "large": large, "faults": faults, "trim": trim, "wake": wake, "kinds": kinds}
+PARTS = {"driver": driver, "programs": programs, "parts": parts, "turns": turns, "large": large, "faults": faults, "trim": trim, "wake": wake, "kinds": kinds}
 
 
 def main():
-    parts = sys.argv[1:] or [name for name in PARTS if name != "driver"]
+    parts = sys.argv[1:] or [name for name in PARTS if name not in ("driver", "parts")]
     for name in parts:
         if name not in PARTS:
             sys.exit("there is no part %s: %s" % (name, ", ".join(PARTS)))
