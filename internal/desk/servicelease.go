@@ -249,6 +249,15 @@ func (l serviceLeases) Stands(k lease.Key) (fence uint64, stands bool) {
 	return held.Fence, true
 }
 
+// Size implements owner.Leases.
+func (l serviceLeases) Size(k lease.Key, fence uint64) gpu.MiB {
+	held := l.desk.Ledger.Lease(k, fence)
+	if held == nil {
+		return 0
+	}
+	return held.Parts[0].Memory
+}
+
 // Parked implements owner.Leases.
 func (l serviceLeases) Parked(k lease.Key, fence uint64) bool {
 	held := l.desk.Ledger.Lease(k, fence)

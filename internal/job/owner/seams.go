@@ -67,6 +67,8 @@ type Leases interface {
 	Learned(name string) (gpu.MiB, bool)
 	// Stands returns the fence of a lease, or false if it has ended.
 	Stands(k lease.Key) (fence uint64, stands bool)
+	// Size returns the memory of a lease on each of its devices; 0 if it has ended.
+	Size(k lease.Key, fence uint64) gpu.MiB
 	// Parked reports whether a lease is parked.
 	Parked(k lease.Key, fence uint64) bool
 }

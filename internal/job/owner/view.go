@@ -173,7 +173,8 @@ func (o *Owner) Away(k lease.Key, fence uint64, wanter lease.Key, why string) {
 		s.sentFor = wanter
 		switch s.life.State {
 		case service.Returning:
-			if s.growing {
+			// The ledger may have given it its memory, and the owner not have heard of it.
+			if i := s.life.Instance; s.growing && o.leases.Size(k, fence) < i.Memory {
 				_ = o.happen(s, service.Leave, service.Facts{}, leaves(service.ForOthers, why))
 			}
 		case service.Serving, service.Parked, service.Asleep:

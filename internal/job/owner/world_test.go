@@ -57,6 +57,7 @@ type world struct {
 	refused error           // why nobody is granted a lease
 	deny    error           // why no minder can be started
 	lag     time.Duration   // until a request is out of the queue
+	grown   func(*held)     // is called when a lease has grown, before anybody hears of it
 	came    int             // services that came to a device
 	daemon  *daemon
 
@@ -442,7 +443,9 @@ func (w *world) grant() {
 		case h.parked:
 			h.parked = false
 		default:
-			h.memory += x.memory
+			if h.memory += x.memory; w.grown != nil {
+				w.grown(h)
+			}
 		}
 		h.since = time.Now()
 		for uuid := range w.room {
@@ -729,6 +732,15 @@ func (s desk) Stands(k lease.Key) (fence uint64, stands bool) {
 		}
 	})
 	return fence, stands
+}
+
+func (s desk) Size(k lease.Key, fence uint64) (size gpu.MiB) {
+	s.d.w.set(func() {
+		if h := s.d.w.of(k, fence); h != nil {
+			size = h.memory
+		}
+	})
+	return size
 }
 
 func (s desk) Parked(k lease.Key, fence uint64) (parked bool) {
