@@ -264,4 +264,12 @@ func (l serviceLeases) Parked(k lease.Key, fence uint64) bool {
 	return held != nil && held.State == lease.Parked
 }
 
+// Share implements owner.Leases.
+func (l serviceLeases) Share(k lease.Key, fence uint64) float64 {
+	return l.desk.Ledger.LeaseShare(k, fence)
+}
+
+// SetShares implements owner.Leases.
+func (l serviceLeases) SetShares(shares map[lease.Key]float64) { l.desk.Ledger.SetShares(shares) }
+
 var _ owner.Leases = serviceLeases{}

@@ -69,6 +69,7 @@ func (o *Owner) view(s *owned) api.Service {
 		waiting += f.open[s.name].Waiting
 	}
 	v.Waiting = max(v.Waiting, waiting)
+	v.Callers = o.callers(s, time.Now())
 	if spec != nil {
 		v.Models, v.User, v.Start, v.Away, v.Memory = spec.Models, spec.User, string(spec.Start), string(spec.Away), spec.Memory
 		v.Command, v.Directory = spec.Command, spec.Directory

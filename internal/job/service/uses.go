@@ -23,7 +23,9 @@ const (
 	// services take, so that a caller is not ahead again as soon as its model has left; and
 	// it bounds how long a caller who had everything waits for others who had nothing.
 	HalfLife = 5 * time.Minute
-	// leastUse is a share that does not count, and mostUses how many callers are kept.
+	// smallUse is a share that gives a place as none does, leastUse one that is forgotten, and
+	// mostUses how many callers are kept.
+	smallUse = 1e-3
 	leastUse = 1e-4
 	mostUses = 1024
 )
@@ -43,14 +45,20 @@ func (u Uses) left(now time.Time) float64 {
 // Share returns what a caller has used, as a share of the machine.
 func (u Uses) Share(caller string, now time.Time) float64 { return u.Of[caller] * u.left(now) }
 
-// Least returns the caller who has used least; false if there is none.
-func (u Uses) Least(callers []string, now time.Time) (share float64, any bool) {
+// Place returns the share of the machine by which a service has its place in the queue: that
+// of the caller who has used least; false if there is none. It is rounded to a power of the
+// square root of two, and to 0 if it is small, so that age decides between callers who have
+// used about as much.
+func (u Uses) Place(callers []string, now time.Time) (share float64, any bool) {
 	for _, caller := range callers {
 		if s := u.Share(caller, now); !any || s < share {
 			share, any = s, true
 		}
 	}
-	return share, any
+	if share < smallUse {
+		return 0, any
+	}
+	return math.Exp2(math.Round(2*math.Log2(share)) / 2), any
 }
 
 // Charge returns the uses with those of a list added.

@@ -27,14 +27,20 @@ func TestUses(t *testing.T) {
 		if once, twice := u.Share("a", later), u.Charge(nil, now.Add(HalfLife/3)).Share("a", later); !near(once, 0.3) || math.Abs(once-twice) > 1e-9 {
 			t.Errorf("a half-life later a has %v, or %v if it was charged between; want 0.3", once, twice)
 		}
-		if least, any := u.Least([]string{"a", "b"}, now); !any || !near(least, 0.15) {
-			t.Errorf("the least is %v, %v", least, any)
+		for _, test := range []struct {
+			callers []string
+			at      time.Time
+			want    float64
+		}{
+			{[]string{"a"}, now, math.Sqrt2 / 2}, {[]string{"a", "b"}, now, math.Sqrt2 / 8}, {[]string{"a", "new"}, now, 0},
+			{[]string{"a"}, later, math.Sqrt2 / 4}, {[]string{"a"}, now.Add(12 * HalfLife), 0},
+		} {
+			if got, any := u.Place(test.callers, test.at); !any || math.Abs(got-test.want) > 1e-9 {
+				t.Errorf("the place of %v at %v is %v, %v; want %v", test.callers, test.at, got, any, test.want)
+			}
 		}
-		if least, any := u.Least([]string{"a", "new"}, now); !any || least != 0 {
-			t.Errorf("the least is %v, %v", least, any)
-		}
-		if _, any := u.Least(nil, now); any {
-			t.Error("nobody has used least")
+		if _, any := u.Place(nil, now); any {
+			t.Error("nobody has a place")
 		}
 		if u = u.Charge(nil, now.Add(24*time.Hour)); len(u.Of) != 0 {
 			t.Errorf("a day later there is %v", u.Of)
