@@ -130,6 +130,7 @@ type FrontReport struct {
 	Called  *FrontOutcome `json:"called,omitempty"`
 	Open    *FrontOpen    `json:"open,omitempty"`
 	Counted *FrontCounted `json:"counted,omitempty"`
+	Used    *FrontUsed    `json:"used,omitempty"`
 }
 
 // FrontOutcome is what became of a probe or of calls.
@@ -161,6 +162,21 @@ type FrontCounted struct {
 	FirstByte []uint64 `json:"first_byte,omitempty" maxItems:"32" doc:"How many answers began within each of FrontBounds, and after the last, each counted once; from when the request was passed on."`
 	Seconds   float64  `json:"first_byte_seconds,omitempty" maximum:"1e15" doc:"The sum of these times."`
 	Waited    float64  `json:"waited_seconds,omitempty" maximum:"1e15" doc:"How long requests waited for the service, in sum."`
+}
+
+// FrontUsed says who used a service since the last such report, and who waits for it. A
+// front sends it every few seconds while somebody does, and once when nobody does any more.
+type FrontUsed struct {
+	Service string     `json:"service" maxLength:"128"`
+	Callers []FrontUse `json:"callers" maxItems:"64" doc:"Who has requests, or had one since the last report. Those beyond a number have one entry together."`
+}
+
+// FrontUse is what one caller used of a service.
+type FrontUse struct {
+	User    string  `json:"user,omitempty" maxLength:"256" doc:"As FrontCaller names them. Absent: all whom the front did not keep apart."`
+	Open    int     `json:"open,omitempty" maximum:"9007199254740991" minimum:"0"`
+	Waiting int     `json:"waiting,omitempty" maximum:"9007199254740991" minimum:"0"`
+	Seconds float64 `json:"seconds,omitempty" minimum:"0" maximum:"1e6" doc:"How long the service had requests, as far as it falls to this caller: each moment belongs to the requests that are open then, in equal parts."`
 }
 
 // FrontBounds are the upper bounds of the classes of FrontCounted.FirstByte, in seconds.

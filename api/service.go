@@ -30,6 +30,8 @@ type Service struct {
 	Waiting    int       `json:"waiting" doc:"Requests that wait for it."`
 	LastAnswer time.Time `json:"last_answer,omitzero" doc:"When its last answer ended. Absent: none has since the front began."`
 
+	Callers []ServiceCaller `json:"callers,omitempty" doc:"Who has requests open or waiting, by name. For its user and operators."`
+
 	Requests  uint64 `json:"requests" doc:"Since the start of the daemon, as the following."`
 	Failed    uint64 `json:"failed_requests"`
 	Refused   uint64 `json:"refused_requests"`
@@ -47,6 +49,14 @@ type Service struct {
 	Command   []string `json:"command,omitempty"`
 	Directory string   `json:"directory,omitempty"`
 	Log       string   `json:"log,omitempty" doc:"The file with its output."`
+}
+
+// ServiceCaller is somebody who uses a service, or waits for it.
+type ServiceCaller struct {
+	User    string  `json:"user,omitempty" doc:"Login name, user id if there is none, or token:NAME. Absent: those whom the front did not keep apart."`
+	Open    int     `json:"open,omitempty"`
+	Waiting int     `json:"waiting,omitempty"`
+	Used    float64 `json:"used" doc:"The share of the machine that they have used through services, from 0 to 1; what is 5 minutes old counts half. A service waits in the place of that caller who has used least."`
 }
 
 // Services lists the services whose programs berth runs.

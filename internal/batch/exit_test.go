@@ -62,7 +62,7 @@ func TestWorkerEndsByItself(t *testing.T) {
 	b := newBench(t, plain(10))
 	b.command.Args = []string{"/bin/sh", "-c", `exec 3<&- 4>&-; i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo gone >&2; exit 3`}
 	_, err := b.run(context.Background())
-	if err == nil || !strings.Contains(err.Error(), "before it was ready it ended: exit status 3; it last printed: gone") {
+	if err == nil || !strings.Contains(err.Error(), "died: before it was ready: exit status 3; it last printed: gone") {
 		t.Errorf("%v\n%s", err, b.story())
 	}
 }
@@ -76,7 +76,7 @@ func TestWorkerEndsBeforeItsLeaseIsHandedOver(t *testing.T) {
 		_ = unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
 		return errors.New("there is no such process")
 	}
-	if _, err := b.run(context.Background()); err == nil || !strings.Contains(err.Error(), "it ended: exit status 3") {
+	if _, err := b.run(context.Background()); err == nil || !strings.Contains(err.Error(), "died: before it was ready: exit status 3") {
 		t.Errorf("%v\n%s", err, b.story())
 	}
 	b.command.Args = []string{os.Args[0]}
@@ -95,7 +95,7 @@ func TestLeaseThatEndsItsWorkerIsNamed(t *testing.T) {
 	b.mustRun()
 	lines := b.lines()
 	check(t, jobs, lines)
-	if !strings.Contains(lines[15], "it ended: signal: killed, because its lease was revoked (true)") {
+	if !strings.Contains(lines[15], "died: signal: killed, because its lease was revoked (true)") {
 		t.Error(lines[15])
 	}
 }
@@ -107,7 +107,7 @@ func TestLeaseThatEndsItsWorkerInPeaceIsNamed(t *testing.T) {
 	b.command.Args = []string{"/bin/sh", "-c", "exit 1"}
 	b.machine.why = func(signalled bool) string { return fmt.Sprintf("its lease was revoked (%t)", signalled) }
 	_, err := b.run(context.Background())
-	if err == nil || !strings.Contains(err.Error(), "it ended: exit status 1, because its lease was revoked (false)") {
+	if err == nil || !strings.Contains(err.Error(), "exit status 1, because its lease was revoked (false)") {
 		t.Errorf("%v\n%s", err, b.story())
 	}
 }

@@ -22,6 +22,8 @@ type Options struct {
 	Pipe   io.Writer     // gets the outcomes as they come, instead of a file; nil if there is a file
 	Expect int64         // records of an input that cannot tell, for the progress; 0 if unknown
 
+	Command []string // of the workers: a run goes on with the one that it began with
+
 	// Start starts the process of a worker whose grant does not. Each line that the worker prints
 	// gets the prefix in the log. In env, KEY=VALUE sets a variable of the
 	// worker, and KEY removes it.

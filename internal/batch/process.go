@@ -156,7 +156,7 @@ func (p *process) exitText(why func(signalled bool) string) string {
 	select {
 	case <-p.Gone():
 		end, signalled := p.ExitStatus()
-		text = "it ended: " + end
+		text = end
 		if why == nil {
 			break
 		}

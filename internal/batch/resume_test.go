@@ -81,10 +81,11 @@ func TestFailuresAreCountedOverRuns(t *testing.T) {
 	check(t, jobs, b.lines())
 }
 
-func TestResumeRefusesAnotherInput(t *testing.T) {
+func TestResumeRefusesAnotherRun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, with(500, "hang"))
 	b.opt.Batch = 4
+	b.opt.Command = []string{"python", "my worker.py"}
 	b.opt.StopGrace = 50 * time.Millisecond
 	ctx, cancel := context.WithCancel(context.Background())
 	b.on(EventCommitted, 0, cancel)
@@ -101,6 +102,11 @@ func TestResumeRefusesAnotherInput(t *testing.T) {
 		t.Errorf("another shape: %v", err)
 	}
 	b.opt.Shape.Ordered = true
+	b.opt.Command = []string{"python", "other.py"}
+	if _, err := b.run(context.Background()); !errors.Is(err, outcome.ErrChanged) || !strings.Contains(err.Error(), "its workers are python 'my worker.py', and outcomes of both would be mixed: use that command") {
+		t.Errorf("another worker: %v", err)
+	}
+	b.opt.Command = []string{"python", "my worker.py"}
 	b.opt.Batch = 8 // how it is done may change
 	b.mustRun()
 	check(t, with(500, "hang"), b.lines())

@@ -150,7 +150,7 @@ func (r *Run) begin(place *outcome.Place) error {
 	if err != nil {
 		return err
 	}
-	r.output, err = place.Begin(text, func(before json.RawMessage) error {
+	r.output, err = place.Begin(r.opt.Command, text, func(before json.RawMessage) error {
 		var old record.Fingerprint
 		if err := json.Unmarshal(before, &old); err != nil {
 			return err

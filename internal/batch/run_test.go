@@ -295,7 +295,7 @@ func TestARecordIsTriedOnceIfSo(t *testing.T) {
 	b.opt.Tries, b.opt.Batch = 1, 1
 	s := b.mustRun()
 	line := b.lines()[15]
-	if s.Failed != 1 || !strings.Contains(line, `"_error":"died: it ended: signal: killed`) {
+	if s.Failed != 1 || !strings.Contains(line, `"_error":"died: signal: killed`) {
 		t.Errorf("%+v\n%s\n%s", s, line, b.story())
 	}
 }
@@ -307,7 +307,7 @@ func TestErrorsSayWhatHappened(t *testing.T) {
 	s := b.mustRun()
 	lines := b.lines()
 	check(t, jobs, lines)
-	for i, want := range map[int]string{7: "given up after 3 tries by itself, the last one: died: it ended: signal: killed", 15: `"_error":"ValueError: refused"`, 22: `"_error":"a bad record"`} {
+	for i, want := range map[int]string{7: "given up after 3 tries by itself, the last one: died: signal: killed", 15: `"_error":"ValueError: refused"`, 22: `"_error":"a bad record"`} {
 		if !strings.Contains(lines[i], want) {
 			t.Errorf("line %d: %s does not say %s", i, lines[i], want)
 		}

@@ -147,7 +147,7 @@ func (w *worker) awaitReady() error {
 		case a, more := <-w.proc.messages:
 			switch {
 			case !more || a.err != nil && !isNonsense(a.err):
-				return &failure{chunk.Died, "before it was ready "}
+				return &failure{chunk.Died, "before it was ready: "}
 			case a.err != nil:
 				return &failure{chunk.Nonsense, a.err.Error()}
 			case a.kind != messageReady:

@@ -25,6 +25,11 @@ var foreign = map[string][]string{
 	"past": {"query", "report"}, "history": {"query", "jobs"}, "metrics": {"query", "status"}, "usage": {"report"}, "gpus": {"status"}, "devices": {"status"}, "backup": {"export", "config"}, "daemon": {"serve"},
 }
 
+// otherwise has words for what no command of berth does, and what does it.
+var otherwise = map[string]string{"upgrade": upgrade, "update": upgrade, "self-update": upgrade}
+
+const upgrade = "what installed berth upgrades it: sudo apt install ./berth_….deb or sudo dnf install ./berth-….rpm with the new package; from the archive, sudo install bin/berth bin/berth-serve /usr/local/bin/ and sudo systemctl restart berth; in Python, pip install --upgrade berth-gpu. What runs goes on: docs/start/install.md"
+
 // foreignFlags has flags of other tools, or of other commands where a command is named, and
 // what to write instead.
 var foreignFlags = map[string]string{
@@ -55,6 +60,9 @@ func translated(cmd *cobra.Command, err error) error {
 	}
 	if hint := cmp.Or(foreignFlags[cmd.Name()+" "+flag], foreignFlags[flag]); hint != "" {
 		return console.Hinted(console.Usage("%s has no %s", strings.TrimSpace(cmd.CommandPath()), flag), hint)
+	}
+	if hint := otherwise[command]; hint != "" {
+		return console.Hinted(console.Usage("berth has no command %q", command), hint)
 	}
 	var near []string
 	all := cmd.Root().Commands()

@@ -249,10 +249,27 @@ func (l serviceLeases) Stands(k lease.Key) (fence uint64, stands bool) {
 	return held.Fence, true
 }
 
+// Size implements owner.Leases.
+func (l serviceLeases) Size(k lease.Key, fence uint64) gpu.MiB {
+	held := l.desk.Ledger.Lease(k, fence)
+	if held == nil {
+		return 0
+	}
+	return held.Parts[0].Memory
+}
+
 // Parked implements owner.Leases.
 func (l serviceLeases) Parked(k lease.Key, fence uint64) bool {
 	held := l.desk.Ledger.Lease(k, fence)
 	return held != nil && held.State == lease.Parked
 }
+
+// Share implements owner.Leases.
+func (l serviceLeases) Share(k lease.Key, fence uint64) float64 {
+	return l.desk.Ledger.LeaseShare(k, fence)
+}
+
+// SetShares implements owner.Leases.
+func (l serviceLeases) SetShares(shares map[lease.Key]float64) { l.desk.Ledger.SetShares(shares) }
 
 var _ owner.Leases = serviceLeases{}

@@ -127,7 +127,7 @@ func seenService(by access.Actor, s api.Service) api.Service {
 	if access.May(by, access.Inspect, ownedBy(&s)) == nil {
 		return s
 	}
-	s.PID, s.Command, s.Directory, s.Log, s.Port = 0, nil, "", "", 0
+	s.PID, s.Command, s.Directory, s.Log, s.Port, s.Callers = 0, nil, "", "", 0, nil
 	if s.Failure != nil {
 		failure := *s.Failure
 		if s.State == "failed" || s.Why == failure.Why {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -179,6 +181,59 @@ func TestWhatAServiceWaitsFor(t *testing.T) {
 	if !errors.As(err, &no) || no.Status != 503 || no.Code != "start_timeout" || no.RetryAfter == 0 ||
 		!strings.Contains(no.Why, "The service chat did not come within its start_timeout of 10 min: it waits: GPU 0 ") || !strings.Contains(no.Why, "train of bob holds ") {
 		t.Errorf("a request that waits no more gets %v", err)
+	}
+}
+
+// A service waits in the place of who asks for it, and not of its user; its user and
+// operators see who that is.
+func TestAServiceWaitsForItsCallers(t *testing.T) {
+	w, _ := openServices(t)
+	until := func(what string, is func() bool) {
+		t.Helper()
+		for limit := time.Now().Add(time.Minute); !is(); {
+			if time.Now().After(limit) {
+				t.Fatal(what)
+			}
+			runtime.Gosched()
+		}
+	}
+	callerOf := func(a access.Actor) Caller { return Caller{Actor: a, Holder: lease.Holder{UID: a.UID, User: a.User}} }
+	for id, by := range map[string]access.Actor{"train": {User: "bob", UID: 1005, Door: access.Socket, Role: access.User}, "own": ada} {
+		if _, err := w.Acquire(t.Context(), callerOf(by), api.LeaseRequest{ID: id, Exclusive: true, Binding: "named", Timeout: gpu.Some(0.0)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	place := func() int {
+		if k, has := w.Services.KeyOf("chat"); has {
+			if e, waits := w.Ledger.ExplainWaiting(k); waits {
+				return e.Position
+			}
+		}
+		return 0
+	}
+	if _, err := w.ChangeService(t.Context(), Caller{Actor: ada}, "chat", StartService, api.ServiceOrder{}); err != nil {
+		t.Fatal(err)
+	}
+	until("the service does not wait", func() bool { return place() == 1 })
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	waiting.Go(func() {
+		_, _ = w.Acquire(ctx, callerOf(eve), api.LeaseRequest{ID: "later", Memory: 1000, Binding: "named", Timeout: gpu.Some(3600.0)})
+	})
+	until("its user has half of the machine, and it is not behind somebody who has nothing", func() bool { return place() == 2 })
+	w.Front = frontOf{60, true}
+	front := Caller{Actor: access.Actor{User: "berth-front", UID: 60, Door: access.Socket}, Certain: true}
+	waiting.Go(func() {
+		_, _ = w.FrontBring(ctx, front, api.FrontBring{Front: "f", Service: "chat", User: "token:rare"})
+	})
+	until("somebody who has used nothing asks for it, and it is not before a younger request", func() bool { return place() == 1 })
+	for by, sees := range map[access.Actor]bool{ada: true, olga: true, eve: false, vera: false} {
+		s, err := w.Service(by, "chat")
+		if seen := len(s.Callers) == 1 && s.Callers[0] == (api.ServiceCaller{User: "token:rare", Waiting: 1}); err != nil || seen != sees {
+			t.Errorf("%s sees that %+v wait, %v", by.User, s.Callers, err)
+		}
 	}
 }
 

@@ -46,7 +46,7 @@ func New() *Book {
 // what comes next. Both books share them, because leases and requests never change.
 func (b *Book) Clone() *Book {
 	c := New()
-	c.fence = b.fence
+	c.fence, c.queue.shares = b.fence, b.queue.shares
 	for uuid, d := range b.devices {
 		if d.known {
 			c.SetCapacity(uuid, d.Capacity)

@@ -269,7 +269,7 @@ func (b *Book) checkLane(l *lane) error {
 }
 
 func (b *Book) checkWaiter(l *lane, w *waiter) error {
-	if w.lane != l || b.waiting.get(w.request.Key()) != w || keyOf(w.request) != l.key {
+	if w.lane != l || b.waiting.get(w.request.Key()) != w || b.keyOf(w.request) != l.key {
 		return fmt.Errorf("request %s is not where it should be in the queue", w.request.ID)
 	}
 	kept := *w

@@ -18,15 +18,19 @@ type laneKey struct {
 	alone    bool // they are exclusive
 	where    gpu.Where
 	only     string
+	share    gpu.Opt[float64] // see SetShares
 }
 
-func keyOf(r *Request) laneKey {
+func (b *Book) keyOf(r *Request) laneKey {
 	k := laneKey{
 		priority: r.Priority, user: r.Holder.User, uid: r.Holder.UID, service: r.Holder.Service,
 		parent: r.Parent, alone: r.Exclusive, where: r.Where,
 	}
 	if len(r.Only) > 0 {
 		k.only = strings.Join(r.Only, " ")
+	}
+	if share, placed := b.queue.shares[r.Key()]; placed {
+		k.share = gpu.Some(share)
 	}
 	return k
 }

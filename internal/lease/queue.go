@@ -87,6 +87,8 @@ type queue struct {
 	least Load // see Least
 	left  int  // how many waiters have left since least was computed
 
+	shares map[Key]float64 // see SetShares; never changed, but replaced
+
 	requests []*Request // for Waiting, unless stale
 	stale    bool
 }
@@ -130,7 +132,7 @@ func (b *Book) leave(w *waiter) {
 
 // lane returns the lane of a request, and adds it if it is new.
 func (b *Book) lane(r *Request) *lane {
-	q, key := &b.queue, keyOf(r)
+	q, key := &b.queue, b.keyOf(r)
 	l := q.lanes[key]
 	if l == nil {
 		l = &lane{

@@ -77,6 +77,48 @@ func TestOrderOfTheQueue(t *testing.T) {
 		b.SetCapacity(dev(0), Capacity{Total: 100, MaxPipelines: 5, Usable: 5})
 		expectQueue(t, b, "ru rv") // 0.6 of the slots
 	})
+	t.Run("a share that was set stands in for the user's", func(t *testing.T) {
+		b := newBook(t, machine)
+		hold(b, "l", "u", "s", 40, 1)
+		asks(t, b, "r1 u a 0", "r2 u b 0", "r3 u c 0", "r4 v d 0", "r5 u e -1")
+		expectQueue(t, b, "r4 r1 r2 r3 r5")
+		set := func(shares map[Key]float64, want bool) {
+			t.Helper()
+			if moved := b.SetShares(shares); moved != want {
+				t.Errorf("a request has another place: %v, want %v", moved, want)
+			}
+		}
+		set(map[Key]float64{only(b, "r1"): 0.5, only(b, "r2"): 0.5, only(b, "r3"): 0.1, only(b, "r5"): 0}, true)
+		expectQueue(t, b, "r4 r3 r1 r2 r5")
+		expectQueue(t, b.Clone(), "r4 r3 r1 r2 r5")
+		later := Holder{User: "u", UID: NoUID}.Owner()
+		shares := map[Key]float64{only(b, "r1"): 0.5, only(b, "r2"): 0.2, {later, "r6"}: 0.3}
+		set(shares, true)
+		expectQueue(t, b, "r4 r2 r3 r1 r5")
+		set(shares, false)
+		asks(t, b, "r6 u f 0") // it comes afterwards, and has its place at once
+		expectQueue(t, b, "r4 r2 r6 r3 r1 r5")
+		if err := b.Check(); err != nil {
+			t.Error(err)
+		}
+		set(nil, true)
+		expectQueue(t, b, "r4 r1 r6 r2 r3 r5")
+	})
+	t.Run("a share that was set holds for a lease that returns or grows", func(t *testing.T) {
+		b := newBook(t, machine)
+		hold(b, "l", "u", "s", 40, 1)
+		hold(b, "m", "u", "s", 10, 1)
+		apply(t, b, Park{Key: only(b, "l"), By: access.Daemon()}, noon)
+		returns, grows := b.Lease(only(b, "l")).Returning(), b.Lease(only(b, "m")).Growing(20)
+		for _, r := range []*Request{&returns, &grows} {
+			r.Requested, r.Deadline = noon, noon.Add(time.Hour)
+			apply(t, b, Ask{r}, noon)
+		}
+		asks(t, b, "r v x 0")
+		expectQueue(t, b, "r l m")
+		b.SetShares(map[Key]float64{only(b, "r"): 0.9, only(b, "l"): 0.5, only(b, "m"): 0.2})
+		expectQueue(t, b, "m l r")
+	})
 	t.Run("those who leave leave no gap", func(t *testing.T) {
 		b := newBook(t, machine)
 		asks(t, b, "r1 u s 0", "r2 u s 0", "r3 u s 0", "r4 u s 0")

@@ -88,6 +88,45 @@ func (b *Book) share(u Usage) float64 {
 	return max(ratio(float64(u.Memory), float64(b.ceiling)), ratio(float64(u.Slots), float64(b.maxPipelines)))
 }
 
+// LeaseShare returns the dominant share of a lease, from 0 to 1; 0 if it is parked, or has
+// ended.
+func (b *Book) LeaseShare(k Key, fence uint64) float64 {
+	e := b.leases.get(k)
+	if e == nil || e.lease.Fence != fence || e.lease.State == Parked {
+		return 0
+	}
+	return b.share(e.uses())
+}
+
+// SetShares says by which share of the machine some requests have their places in the
+// queue, because they are made for others than their holders: a service waits for whoever
+// asks for it. A request without one has its place by what its holder has in use. The
+// shares hold for requests that wait and for those that come, and stand in for the ones
+// that were set before; the caller must not change the map afterwards. It reports whether
+// a request has another place.
+func (b *Book) SetShares(shares map[Key]float64) (moved bool) {
+	before := b.queue.shares
+	b.queue.shares = shares
+	again := func(k Key) {
+		w := b.waiting.get(k)
+		if w == nil || w.lane.key == b.keyOf(w.request) {
+			return
+		}
+		w.lane.remove(w)
+		b.dropLane(w.lane)
+		w.lane = b.lane(w.request)
+		w.lane.add(w)
+		b.queue.stale, moved = true, true
+	}
+	for k := range before {
+		again(k)
+	}
+	for k := range shares {
+		again(k)
+	}
+	return moved
+}
+
 func ratio(part, whole float64) float64 {
 	if whole <= 0 {
 		return 0

@@ -221,9 +221,15 @@ func (h *history) run(steps int) {
 
 func (h *history) step() {
 	uuid := dev(h.draw("device", 0, toyDevices-1))
-	switch h.draw("step", 0, 23) {
+	switch h.draw("step", 0, 24) {
 	case 0, 1:
 		h.ask(h.drawRequest())
+	case 24:
+		shares := map[Key]float64{}
+		for range h.draw("shares", 0, 3) {
+			shares[h.drawKey()] = float64(h.draw("share", 0, 4)) / 4
+		}
+		h.book.SetShares(shares)
 	case 2, 3, 4:
 		h.grant(h.drawRequest(), false)
 	case 5:

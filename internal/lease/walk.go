@@ -15,8 +15,9 @@ var noLoad = Load{-1, -1}
 
 // Walk goes through the waiting requests in the order of the queue: higher
 // priority first, then the user with the smaller share of the machine in use,
-// then the service with the smaller share, then the older request. Book.Walk
-// begins a walk; it is valid until the book changes.
+// then the service with the smaller share, then the older request. SetShares puts
+// another share in the place of the user's. Book.Walk begins a walk; it is valid
+// until the book changes.
 //
 // A walk does not sort the queue. It takes the first request of each lane with the
 // highest priority, and then only looks at the lanes that it goes on with, until
@@ -58,7 +59,7 @@ func (w *Walk) descend() {
 }
 
 func (b *Book) position(l *lane, at *waiter) position {
-	return position{l.key.priority, b.share(l.user.Usage), b.share(l.service.Usage), l, at}
+	return position{l.key.priority, l.key.share.Or(b.share(l.user.Usage)), b.share(l.service.Usage), l, at}
 }
 
 // Request returns the request at hand; nil if the walk is over.

@@ -18,11 +18,17 @@ func sortedSlowly(b *Book) []*Request {
 	for w := range b.waiting.all {
 		all = append(all, w)
 	}
+	share := func(r *Request) float64 {
+		if set, is := b.queue.shares[r.Key()]; is {
+			return set
+		}
+		return b.UserShare(r.Holder.Owner())
+	}
 	slices.SortFunc(all, func(x, y *waiter) int {
 		p, q := x.request, y.request
 		return cmp.Or(
 			cmp.Compare(q.Priority, p.Priority),
-			cmp.Compare(b.UserShare(p.Holder.Owner()), b.UserShare(q.Holder.Owner())),
+			cmp.Compare(share(p), share(q)),
 			cmp.Compare(b.share(b.ServiceUsage(p.Holder.Service)), b.share(b.ServiceUsage(q.Holder.Service))),
 			p.Requested.Compare(q.Requested),
 			cmp.Compare(x.request.Arrival, y.request.Arrival),
@@ -80,14 +86,14 @@ func TestWalkLeavesOut(t *testing.T) {
 		last := map[laneKey]Load{}
 		var want []*Request
 		for _, r := range h.book.Waiting() {
-			goesOn, known := lanes[keyOf(r)]
+			goesOn, known := lanes[h.book.keyOf(r)]
 			if !known {
 				goesOn = h.draw("leave", 0, 3) > 0
-				lanes[keyOf(r)] = goesOn
+				lanes[h.book.keyOf(r)] = goesOn
 			}
-			if !known || goesOn && r.Load().Within(most) && !(other && last[keyOf(r)] == r.Load()) {
+			if !known || goesOn && r.Load().Within(most) && !(other && last[h.book.keyOf(r)] == r.Load()) {
 				want = append(want, r)
-				last[keyOf(r)] = r.Load()
+				last[h.book.keyOf(r)] = r.Load()
 			}
 		}
 		var w Walk
@@ -101,7 +107,7 @@ func TestWalkLeavesOut(t *testing.T) {
 			}
 			got = append(got, r)
 			switch {
-			case !lanes[keyOf(r)]:
+			case !lanes[h.book.keyOf(r)]:
 				w.Leave()
 			case other:
 				w.NextOther(most)

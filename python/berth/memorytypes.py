@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import sys
 import warnings
 from typing import Any, Callable, Iterable, Optional, Sequence, Tuple, TypeVar, Union
 
@@ -134,7 +135,7 @@ def asked(amount: Amount) -> int:
     that GiB were probably meant is taken as it is, and warned of."""
     value = mib(amount)
     if not isinstance(amount, str) and 0 < value < 64:
-        warnings.warn("memory %d is %d MiB: write \"%dGiB\" for GiB, or \"%dMiB\"" % (value, value, value, value), stacklevel=4)
+        warnings.warn("memory %d is %d MiB: write \"%dGiB\" for GiB, or \"%dMiB\"" % (value, value, value, value), stacklevel=_level())
     return value
 
 
@@ -142,4 +143,13 @@ def _warn_of_decimal(found: "re.Match[str]", amount: str) -> None:
     """Says what an amount is taken for that means something else to some."""
     if found[2].lower() in ("g", "t") and amount.strip().lower().endswith(found[2].lower() + "b"):
         meant = "%s%siB" % (found[1], found[2].upper())
-        warnings.warn("%s is taken as %s, as everywhere in berth: write %s" % (amount, meant, meant), stacklevel=4)
+        warnings.warn("%s is taken as %s, as everywhere in berth: write %s" % (amount, meant, meant), stacklevel=_level())
+
+
+def _level() -> int:
+    """Returns the stacklevel, for whoever calls this, of the line outside of this package
+    that led here: however deep that is, the line that somebody can change."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("berth", "contextlib"):
+        level, frame = level + 1, frame.f_back
+    return level

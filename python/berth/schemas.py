@@ -947,6 +947,15 @@ class History(OfSamples, Answer):
     covers_seconds: Optional[float] = None  # Of a history: the time from its oldest sample to its newest. It is shorter than what was asked for where berth has not kept that much.
 
 
+class ServiceCaller(Answer):
+    """ServiceCaller is somebody who uses a service, or waits for it."""
+
+    user: str = ""  # Login name, user id if there is none, or token:NAME. Absent: those whom the front did not keep apart.
+    open: int = 0
+    waiting: int = 0
+    used: float = 0.0  # The share of the machine that they have used through services, from 0 to 1; what is 5 minutes old counts half. A service waits in the place of that caller who has used least.
+
+
 class ServiceTime(Answer):
     """ServiceTime is how long something took."""
 
@@ -1005,6 +1014,7 @@ class Program(Answer):
     open: int = 0  # Requests that it answers now.
     waiting: int = 0  # Requests that wait for it.
     last_answer: Optional[Time] = None  # When its last answer ended. Absent: none has since the front began.
+    callers: List[ServiceCaller] = _list()  # Who has requests open or waiting, by name. For its user and operators.
     requests: int = 0  # Since the start of the daemon, as the following.
     failed_requests: int = 0
     refused_requests: int = 0
@@ -1340,6 +1350,7 @@ __all__ = [
     "Process",
     "Sample",
     "History",
+    "ServiceCaller",
     "ServiceTime",
     "ServiceTimes",
     "ServiceFailure",

@@ -45,6 +45,25 @@ class Amounts(unittest.TestCase):
             warnings.simplefilter("error")
             self.assertEqual([asked(a) for a in (0, 64, 4096, "4MiB", "4GiB")], [0, 64, 4096, 4, 4096])
 
+    def test_warnings_name_the_line_of_the_caller(self):
+        nobody = berth.Client("/nonexistent/socket")
+
+        def with_lease():
+            with berth.lease(4, client=nobody):
+                pass
+
+        for call in (
+            lambda: asked(4), lambda: mib("1GB"), lambda: berth.allocate("a", 4, client=nobody), lambda: berth.allocate("a", "1GB", client=nobody),
+            lambda: berth.lease("1GB", client=nobody).acquire(), with_lease, lambda: berth.memory("torch", memory_mb="1GB"),
+        ):  # fmt: skip
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                try:
+                    call()
+                except berth.NoDaemon:
+                    pass
+            self.assertEqual([one.filename for one in told], [__file__])
+
     def test_readable(self):
         for text, want in (
             ("4GiB", 4096), ("512M", 512), ("1.5g", 1536), (2048, 2048), ("2048", 2048), (" 1 TiB ", 1 << 20),

@@ -51,7 +51,7 @@ func attempt(t *testing.T, output string, force bool) error {
 	if _, err := p.Spool(t.Context(), strings.NewReader("spooled\n")); err != nil {
 		return errors.Join(err, p.Close())
 	}
-	l, err := p.Begin(json.RawMessage(input), same)
+	l, err := p.Begin(nil, json.RawMessage(input), same)
 	if err != nil {
 		return errors.Join(err, p.Close())
 	}
@@ -100,13 +100,13 @@ func TestLinksThatAppearAreNotFollowed(t *testing.T) {
 			t.Errorf("a %s link in place of the input: %v, want %v", kind, err, ErrUnsafe)
 		}
 		plant(logName)
-		if _, err := p.Begin(json.RawMessage(input), same); !errors.Is(err, ErrUnsafe) {
+		if _, err := p.Begin(nil, json.RawMessage(input), same); !errors.Is(err, ErrUnsafe) {
 			t.Errorf("a %s link in place of the outcomes: %v, want %v", kind, err, ErrUnsafe)
 		}
 		if err := os.Remove(filepath.Join(folder, logName)); err != nil {
 			t.Fatal(err)
 		}
-		l, err := p.Begin(json.RawMessage(input), same)
+		l, err := p.Begin(nil, json.RawMessage(input), same)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -50,7 +50,7 @@ func FuzzJournal(f *testing.F) {
 		if err != nil {
 			return
 		}
-		l, err := p.Begin(json.RawMessage(input), same)
+		l, err := p.Begin(nil, json.RawMessage(input), same)
 		if err != nil {
 			_ = p.Close()
 			return

@@ -34,7 +34,8 @@ type header struct {
 	Version int             `json:"berth_batch"`
 	Input   json.RawMessage `json:"input"` // fingerprint that only the caller understands
 	Shape
-	Replace bool `json:"replace,omitempty"` // the run replaces an existing output at the end
+	Command []string `json:"command,omitempty"` // of its workers; empty: an older berth did not write it
+	Replace bool     `json:"replace,omitempty"` // the run replaces an existing output at the end
 }
 
 // commit describes a group of outcomes that is in the file.

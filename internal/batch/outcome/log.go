@@ -37,8 +37,8 @@ type Log struct {
 // begins a new one. Ordering holds one stretch in memory.
 const stretchBytes = 1 << 20
 
-func (p *Place) beginNew(input json.RawMessage) (*Log, error) {
-	h := &header{Version: journalVersion, Input: input, Shape: p.shape, Replace: p.replace}
+func (p *Place) beginNew(command []string, input json.RawMessage) (*Log, error) {
+	h := &header{Version: journalVersion, Input: input, Shape: p.shape, Command: command, Replace: p.replace}
 	l, err := p.open()
 	if err != nil {
 		return nil, err

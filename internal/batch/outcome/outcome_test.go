@@ -33,7 +33,7 @@ func begin(t testing.TB, path string, shape Shape, force bool) *Log {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := p.Begin(json.RawMessage(input), same)
+	l, err := p.Begin(nil, json.RawMessage(input), same)
 	if err != nil {
 		t.Fatal(errors.Join(err, p.Close()))
 	}
@@ -263,14 +263,14 @@ func TestClaimRefuses(t *testing.T) {
 	for name, shape := range map[string]Shape{"ordered": {Ordered: true}, "format": {Format: CSV}, "packing": {Packing: Gzip}, "columns": {Format: CSV, Columns: []string{"a"}}} {
 		p, err := Claim(path, shape, false)
 		must(err)
-		if _, err := p.Begin(json.RawMessage(input), same); !errors.Is(err, ErrChanged) {
+		if _, err := p.Begin(nil, json.RawMessage(input), same); !errors.Is(err, ErrChanged) {
 			t.Errorf("going on with another %s: %v", name, err)
 		}
 		must(p.Close())
 	}
 	p, err := Claim(path, Shape{}, false)
 	must(err)
-	if _, err := p.Begin(json.RawMessage(`"other"`), func(json.RawMessage) error { return errors.New("changed") }); !errors.Is(err, ErrChanged) {
+	if _, err := p.Begin(nil, json.RawMessage(`"other"`), func(json.RawMessage) error { return errors.New("changed") }); !errors.Is(err, ErrChanged) {
 		t.Errorf("going on with another input: %v", err)
 	}
 	must(p.Close())
@@ -322,7 +322,7 @@ func TestResumeRefusesAnOutputThatCameMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	if _, err := p.Begin(json.RawMessage(input), same); !errors.Is(err, ErrAppeared) || errors.Is(err, ErrExists) {
+	if _, err := p.Begin(nil, json.RawMessage(input), same); !errors.Is(err, ErrAppeared) || errors.Is(err, ErrExists) {
 		t.Errorf("Begin = %v, want %v", err, ErrAppeared)
 	}
 }

@@ -8,8 +8,12 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // Place is the output of a run and the folder beside it, locked for this
@@ -248,11 +252,14 @@ func (p *Place) halfKept(f *os.File) string {
 	return f.Name()
 }
 
-// Begin continues the unfinished run if same accepts its input, or begins a new
-// run.
-func (p *Place) Begin(input json.RawMessage, same func(before json.RawMessage) error) (*Log, error) {
+// Begin continues the unfinished run if its workers have the same command and same accepts
+// its input, or begins a new run.
+func (p *Place) Begin(command []string, input json.RawMessage, same func(before json.RawMessage) error) (*Log, error) {
 	if p.begun == nil {
-		return p.beginNew(input)
+		return p.beginNew(command, input)
+	}
+	if before := p.begun.Command; len(before) > 0 && !slices.Equal(command, before) {
+		return nil, fmt.Errorf("%w: its workers are %s, and outcomes of both would be mixed: use that command", ErrChanged, shellLine(before))
 	}
 	if d := p.shape.difference(p.begun.Shape); d != "" {
 		return nil, fmt.Errorf("%w: %s: use the same options", ErrChanged, d)
@@ -264,6 +271,15 @@ func (p *Place) Begin(input json.RawMessage, same func(before json.RawMessage) e
 	}
 	p.replace = p.begun.Replace
 	return p.resume()
+}
+
+// shellLine writes a command as people do.
+func shellLine(command []string) string {
+	quoted := make([]string, len(command))
+	for i, word := range command {
+		quoted[i] = words.Shell(word)
+	}
+	return strings.Join(quoted, " ")
 }
 
 // Close unlocks the output. An unfinished run stays, to be resumed.

@@ -75,7 +75,7 @@ func TestSpool(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := p.Begin(json.RawMessage(input), same)
+	l, err := p.Begin(nil, json.RawMessage(input), same)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestSpool(t *testing.T) {
 	if data, _ := os.ReadFile(again); string(data) != "1\n2\n" {
 		t.Errorf("kept %q", data)
 	}
-	if l, err = p.Begin(json.RawMessage(input), same); err != nil {
+	if l, err = p.Begin(nil, json.RawMessage(input), same); err != nil {
 		t.Fatal(err)
 	}
 	finish(t, l, 0)

@@ -366,7 +366,7 @@ func Check(c api.Check, to term.Screen) []string {
 	if c.Kind == "residue" {
 		return lines
 	}
-	t := &term.Table{Columns: []term.Column{{Title: "  STEP"}, {Title: "VERDICT"}, {Title: "FOUND", Least: 10}}}
+	t := &term.Table{Columns: []term.Column{{Title: "  STEP"}, {Title: "VERDICT"}, {Title: "FOUND", Least: 10, Fold: true}}}
 	for _, s := range c.Steps {
 		t.Add(term.Text("  "+strings.ReplaceAll(s.Name, "_", " ")), term.Painted(verdict(s.Verdict), verdictColour(s.Verdict)), term.Text(term.Clean(s.Detail)))
 	}

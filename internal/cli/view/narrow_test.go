@@ -36,7 +36,10 @@ func TestNamesAreWholeAt80Columns(t *testing.T) {
 		"leases --ended": {(&Past{PastLeases: api.PastLeases{Leases: []api.PastLease{past}}, GPUs: gpus}).Lines(to), []string{id, "revoked: its time limit of two hours was over, and it did not end by itself"}, []string{"ID", "HOW", "ENDED", "MEMORY GiB"}},
 		"leases":         {(&Leases{Leases: api.Leases{Leases: []api.Lease{held}}, GPUs: gpus}).Lines(to), []string{id}, []string{"ID", "UNTIL", "MEMORY GiB"}},
 		"status --urls":  {(&NodesStatus{Nodes: fleet}).Lines(to), []string{node, other}, []string{"NODE", "LOAD", "TEMP", "STATE", "MEMORY GiB"}},
-		"leases --urls":  {(&NodesLeases{Nodes: fleet}).Lines(to), []string{node, other, id}, []string{"NODE", "LEASE", "MEMORY GiB"}},
+		"check": {Check(api.Check{Kind: "quick", Verdict: "failed", Reason: "link failed", Steps: []api.CheckStep{
+			{Name: "copy_from_device", Verdict: "could_not_be_asked"}, {Name: "link", Verdict: "failed", Detail: "PCIe generation 4 with 8 lanes; 5 with 16 are possible"},
+		}}, to), []string{"PCIe generation 4 with 8 lanes; 5 with 16 are possible"}, nil},
+		"leases --urls": {(&NodesLeases{Nodes: fleet}).Lines(to), []string{node, other, id}, []string{"NODE", "LEASE", "MEMORY GiB"}},
 		"alerts": {Alerts(api.Alerts{Alerts: []api.Alert{{
 			Fingerprint: "1baac5012083a3d6", Alert: "GPUMemoryTemperatureCriticalForTooLong", State: "firing", Severity: gpu.Serious, Since: now, Annotations: map[string]string{"summary": "GPU 0 is at 104 °C, and has been for ten minutes"},
 		}}}, to), []string{"GPUMemoryTemperatureCriticalForTooLong", "1baac5012083a3d6"}, []string{"ALERT", "WHAT"}},

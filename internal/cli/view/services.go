@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -271,6 +272,7 @@ func (s *Service) facts(to term.Screen) []fact {
 		{"GPUs", s.devices()},
 		{"memory", s.memory()},
 		{"requests", s.requests()},
+		{"callers", s.callers()},
 		{"tokens", s.tokens()},
 		{"answered", last},
 		{"starts", startWord(s.Start)},
@@ -319,6 +321,22 @@ func (s *Service) requests() string {
 		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+// callers says who has requests, and what they have used of the machine through services.
+func (s *Service) callers() string {
+	var list []string
+	for _, c := range s.Callers {
+		var has []string
+		if c.Open > 0 {
+			has = append(has, fmt.Sprintf("%d open", c.Open))
+		}
+		if c.Waiting > 0 {
+			has = append(has, fmt.Sprintf("%d waiting", c.Waiting))
+		}
+		list = append(list, fmt.Sprintf("%s %s (used %.0f %% of the machine)", cmp.Or(c.User, "others"), strings.Join(has, ", "), 100*c.Used))
+	}
+	return strings.Join(list, "; ")
 }
 
 func (s *Service) tokens() string {

@@ -28,7 +28,8 @@ func someServices() api.Services {
 		{Name: "embed", User: "bob", State: "asleep", Since: now.Add(-time.Hour), Start: "never", Away: "sleep", Goes: "sleep", Devices: []string{"GPU-9"}, Memory: gpu.Some(gpu.MiB(1024)), Took: api.ServiceTimes{Sleep: took(1.5), Wake: took(0.8)}},
 		{Name: "old\x1b[2J", User: "ada", State: "stopped", Since: now.Add(-26 * time.Hour), Start: "on_demand", Away: "stop", Goes: "stop",
 			Stopped: &api.FrontStopped{By: "root", Why: "new weights.", At: now.Add(-26 * time.Hour)}},
-		{Name: "rank", User: "ada", State: "waiting", Since: now.Add(-time.Second), Start: "on_demand", Away: "auto", Waiting: 3, Why: "chat has 2 open requests"},
+		{Name: "rank", User: "ada", State: "waiting", Since: now.Add(-time.Second), Start: "on_demand", Away: "auto", Waiting: 3, Why: "chat has 2 open requests",
+			Callers: []api.ServiceCaller{{Open: 1}, {User: "bob", Waiting: 2, Used: 0.4321}, {User: "token:app", Open: 1, Waiting: 1}}},
 		{Name: "talk", User: "ada", State: "away", Start: "on_demand", Away: "auto"},
 	}}
 }

@@ -168,8 +168,8 @@ func (o *runOptions) run(ctx context.Context) error {
 // options returns the options that the command line gives.
 func (o *runOptions) options() (batch.Options, int, error) {
 	options := batch.Options{
-		Input: record.Spec{Paths: o.inputs, Format: record.Format(o.inputFormat)},
-		Spool: o.spool, Output: o.output, Expect: o.expect, Force: o.force, Workers: o.workers,
+		Input:   record.Spec{Paths: o.inputs, Format: record.Format(o.inputFormat)},
+		Command: o.command, Spool: o.spool, Output: o.output, Expect: o.expect, Force: o.force, Workers: o.workers,
 		Shape:   outcome.Shape{Format: outcome.Format(o.outputFormat), Ordered: o.ordered, Columns: o.columns},
 		Batch:   o.batch,
 		Timeout: o.timeout.Duration(), ReadyTimeout: o.ready.Duration(), Tries: o.tries,

@@ -34,26 +34,29 @@ type bringing struct {
 
 // enter admits a request of a user to a service. If the service is away, it has it
 // brought and waits.
-func (f *Front) enter(ctx context.Context, name, user string) (*stay, *route.Refusal) {
+func (f *Front) enter(ctx context.Context, name, user string) (none admission, refused *route.Refusal) {
 	t := f.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.services[name]
 	if s == nil {
-		return nil, noService(name)
+		return none, noService(name)
 	}
 	if most := s.told.MaxOpen; most > 0 && s.open+s.waiting >= most {
-		return nil, retry(refusal(http.StatusTooManyRequests, "too_many_requests", "The service %s has %d requests open or waiting, which is its max_open. Try again when some have ended.", name, s.open+s.waiting), 1)
+		return none, retry(refusal(http.StatusTooManyRequests, "too_many_requests", "The service %s has %d requests open or waiting, which is its max_open. Try again when some have ended.", name, s.open+s.waiting), 1)
 	}
 	if s.told.Stopped == nil { // nearly always it is there, and nobody needs a timer
-		if st := s.admit(); st != nil {
+		if in, open := s.admit(user); open {
 			t.ring(t.wake)
-			return st, nil
+			return in, nil
 		}
 	}
 	s.waiting++
+	use := s.uses.of(user)
+	use.waiting++
 	defer func() {
 		s.waiting--
+		use.waiting--
 		t.changed(s)
 	}()
 	timeout := startTimeout
@@ -66,20 +69,20 @@ func (f *Front) enter(ctx context.Context, name, user string) (*stay, *route.Ref
 	var silent time.Time // since when the daemon has not answered
 	for {
 		if t.services[name] != s {
-			return nil, noService(name)
+			return none, noService(name)
 		}
 		if stopped := s.told.Stopped; stopped != nil {
-			return nil, refusal(http.StatusServiceUnavailable, "stopped", "%s", stopped.Sentence(name))
+			return none, refusal(http.StatusServiceUnavailable, "stopped", "%s", stopped.Sentence(name))
 		}
-		if st := s.admit(); st != nil {
-			return st, nil
+		if in, open := s.admit(user); open {
+			return in, nil
 		}
 		err := f.await(ctx, s, user)
 		switch problem := (*api.Problem)(nil); {
 		case ctx.Err() != nil:
-			return nil, f.late(caller, s, user, timeout)
+			return none, f.late(caller, s, user, timeout)
 		case errors.As(err, &problem):
-			return nil, asRefusal(problem)
+			return none, asRefusal(problem)
 		case err == nil:
 			silent = time.Time{}
 			if s.stay != nil && !s.stay.over {
@@ -88,7 +91,7 @@ func (f *Front) enter(ctx context.Context, name, user string) (*stay, *route.Ref
 		case silent.IsZero():
 			silent = time.Now()
 		case time.Since(silent) > daemonPatience:
-			return nil, retry(refusal(http.StatusServiceUnavailable, "no_daemon", "The service %s is away, and the daemon of berth does not answer: %v. Look whether it runs: berth doctor.", name, err), 10)
+			return none, retry(refusal(http.StatusServiceUnavailable, "no_daemon", "The service %s is away, and the daemon of berth does not answer: %v. Look whether it runs: berth doctor.", name, err), 10)
 		}
 		t.mu.Unlock()
 		pause(ctx, again)

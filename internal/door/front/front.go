@@ -79,6 +79,7 @@ type Front struct {
 	limits   peercred.Limits
 	patience time.Duration // with callers who send a body
 	pause    time.Duration // between two reports of counts, at least
+	usePause time.Duration // between two reports of who used services
 	alone    time.Duration // that it stays without a daemon if it has nothing to do
 
 	table   *table
@@ -101,7 +102,7 @@ func Run(ctx, hurry context.Context, o Options) error {
 func newFront(o Options, kernel *peercred.Kernel) *Front {
 	f := &Front{
 		name: strings.ToLower(rand.Text()), daemon: o.Daemon, log: o.Log, owner: kernel.Listening, since: time.Now(),
-		limits: limits(), patience: bodyPatience, pause: reportPause, alone: aloneLimit,
+		limits: limits(), patience: bodyPatience, pause: reportPause, usePause: usePause, alone: aloneLimit,
 		table: newTable(), callers: newCallers(o.Daemon), probes: probes{},
 		spool: &spool{folder: o.Spool, one: uploadLimit, all: spoolLimit, byUser: map[string]int64{}},
 	}

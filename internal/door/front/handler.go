@@ -204,13 +204,13 @@ func (p *passage) serve(w http.ResponseWriter, r *http.Request) {
 	defer p.count()
 	asked := time.Now()
 	for {
-		stay, refused := p.front.enter(r.Context(), p.service, p.who.User)
+		in, refused := p.front.enter(r.Context(), p.service, p.who.User)
 		if refused != nil {
 			answerRefusal(w, p.form, refused)
 			return
 		}
 		p.waited = time.Since(asked)
-		p.attempt(w, r, stay)
+		p.attempt(w, r, in)
 		if p.unreached == nil {
 			return
 		}
@@ -225,10 +225,10 @@ func (p *passage) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// attempt passes the request to the server of a stay, which counts it as open.
-func (p *passage) attempt(w http.ResponseWriter, r *http.Request, stay *stay) {
-	defer func() { p.front.table.leave(stay, time.Now()) }()
-	p.pass(w, r, stay.server)
+// attempt passes a request that was admitted to the server.
+func (p *passage) attempt(w http.ResponseWriter, r *http.Request, in admission) {
+	defer func() { p.front.table.leave(in, time.Now()) }()
+	p.pass(w, r, in.server)
 }
 
 // visit passes a request on that neither brings a service nor keeps it.

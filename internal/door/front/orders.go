@@ -92,15 +92,20 @@ func (f *Front) obeyOne(ctx context.Context, order api.FrontOrder) {
 }
 
 // reporter sends reports until ctx ends, and then the last one: what the daemon waits for
-// at once, and counts some times a second at most.
+// at once, counts some times a second at most, and who used services every few seconds.
 func (f *Front) reporter(ctx context.Context) {
 	sending, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastReport, cancel) })()
+	using := time.NewTicker(f.usePause)
+	defer using.Stop()
 	for number := uint64(1); ; {
+		uses := false
 		select {
 		case <-ctx.Done():
 		case <-f.table.urgent:
+		case <-using.C:
+			uses = true
 		case <-f.table.wake:
 			select {
 			case <-ctx.Done():
@@ -109,7 +114,7 @@ func (f *Front) reporter(ctx context.Context) {
 			}
 		}
 		ended := ctx.Err() != nil
-		if message := f.table.collect(); len(message.Reports) > 0 || message.Whole {
+		if message := f.table.collect(uses || ended); len(message.Reports) > 0 || message.Whole {
 			message.Front, message.Number = f.name, number
 			f.send(sending, message)
 			number++

@@ -39,6 +39,7 @@ type service struct {
 	stay     *stay // the newest that was open; nil if there was none
 	open     int   // requests that were passed on, of all stays
 	waiting  int   // requests that wait for the service
+	uses     uses
 	last     time.Time
 	counted  api.FrontCounted
 	sent     api.FrontOpen        // what the daemon heard last
@@ -216,20 +217,28 @@ func (t *table) listens(address string) {
 	t.ring(t.urgent)
 }
 
-// admit counts a request as open, if the service is.
-func (s *service) admit() *stay {
+// admission is a request that is counted as open.
+type admission struct {
+	*stay
+	use *use
+}
+
+// admit counts a request of a user as open, if the service is.
+func (s *service) admit(user string) (a admission, open bool) {
 	if s.stay == nil || s.stay.over {
-		return nil
+		return a, false
 	}
 	s.stay.open++
 	s.open++
-	return s.stay
+	return admission{s.stay, s.uses.begin(user, time.Now())}, true
 }
 
 // leave ends a request that was admitted.
-func (t *table) leave(st *stay, now time.Time) {
+func (t *table) leave(a admission, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	st := a.stay
+	st.service.uses.end(a.use, now)
 	st.open--
 	st.service.open--
 	st.service.last = now
@@ -310,9 +319,9 @@ func (t *table) count(name string, change func(*api.FrontCounted)) {
 // mostReports is how many reports one message has; the API takes no more.
 const mostReports = 10000
 
-// collect takes what the daemon has not heard yet. It returns an empty message if that is
-// nothing.
-func (t *table) collect() api.FrontReports {
+// collect takes what the daemon has not heard yet, with or without who used services. It
+// returns an empty message if that is nothing.
+func (t *table) collect(uses bool) api.FrontReports {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := min(len(t.outbox), mostReports/2)
@@ -320,6 +329,9 @@ func (t *table) collect() api.FrontReports {
 	t.outbox, t.whole = slices.Delete(t.outbox, 0, n), false
 	if len(t.outbox) > 0 {
 		t.ring(t.urgent)
+	}
+	if uses {
+		message.Reports = append(message.Reports, t.used(time.Now())...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.services)) {
 		s := t.services[name]

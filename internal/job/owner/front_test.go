@@ -38,6 +38,24 @@ type tservice struct {
 	last    time.Time
 	sent    api.FrontOpen
 	probe   context.CancelFunc
+
+	users map[string]int     // open requests
+	used  map[string]float64 // seconds
+	at    time.Time          // up to which these are known
+}
+
+// use counts what falls to each user up to now, and then changes how many requests one has.
+func (s *tservice) use(user string, n int) {
+	now := time.Now()
+	for each, open := range s.users {
+		s.used[each] += now.Sub(s.at).Seconds() * float64(open) / float64(s.open)
+	}
+	if s.at = now; s.users == nil {
+		s.users, s.used = map[string]int{}, map[string]float64{}
+	}
+	if s.users[user] += n; s.users[user] == 0 {
+		delete(s.users, user)
+	}
 }
 
 type tstay struct {
@@ -188,8 +206,13 @@ func (f *tfront) closed(name string, st *tstay) {
 }
 
 func (f *tfront) report() {
+	using := time.NewTicker(5 * time.Second)
+	defer using.Stop()
 	for {
+		uses := false
 		select {
+		case <-using.C:
+			uses = true
 		case <-f.wake:
 		case <-f.dead:
 			return
@@ -197,7 +220,7 @@ func (f *tfront) report() {
 		f.mu.Lock()
 		urgent := f.whole || len(f.outbox) > 0
 		f.mu.Unlock()
-		if !urgent {
+		if !urgent && !uses {
 			select {
 			case <-f.dead:
 				return
@@ -215,8 +238,19 @@ func (f *tfront) report() {
 				s.sent = now
 				message.Reports = append(message.Reports, api.FrontReport{Open: &now})
 			}
+			if s.use("", 0); uses && len(s.used) > 0 {
+				used := api.FrontUsed{Service: name}
+				for _, user := range slices.Sorted(maps.Keys(s.used)) {
+					used.Callers = append(used.Callers, api.FrontUse{User: user, Open: s.users[user], Seconds: s.used[user]})
+				}
+				s.used = map[string]float64{}
+				message.Reports = append(message.Reports, api.FrontReport{Used: &used})
+			}
 		}
-		f.whole = false
+		if f.whole = false; uses && len(message.Reports) == 0 {
+			f.mu.Unlock()
+			continue
+		}
 		f.number++
 		message.Number = f.number
 		f.mu.Unlock()
@@ -326,7 +360,7 @@ func (f *tfront) request(ctx context.Context, name, user string, takes time.Dura
 			return isStopped(name, s.told.Stopped)
 		}
 		if st := s.stay; st != nil && !st.over {
-			if err := f.pass(name, s, st, takes); !errors.Is(err, errRefused) {
+			if err := f.pass(name, user, s, st, takes); !errors.Is(err, errRefused) {
 				return err
 			}
 		}
@@ -361,7 +395,8 @@ func (f *tfront) request(ctx context.Context, name, user string, takes time.Dura
 var errRefused = errors.New("connection refused")
 
 // pass passes a request to a server. The caller holds mu.
-func (f *tfront) pass(name string, s *tservice, st *tstay, takes time.Duration) error {
+func (f *tfront) pass(name, user string, s *tservice, st *tstay, takes time.Duration) error {
+	s.use(user, 1)
 	st.open++
 	s.open++
 	s.waiting--
@@ -369,6 +404,7 @@ func (f *tfront) pass(name string, s *tservice, st *tstay, takes time.Duration) 
 	f.mu.Unlock()
 	err := f.w.serve(st.port, name, takes, f.dead, st.cut)
 	f.mu.Lock()
+	s.use(user, -1)
 	st.open--
 	s.open--
 	s.waiting++
@@ -407,9 +443,14 @@ func (w *world) serve(port int, name string, takes time.Duration, broken, cut ch
 
 // ask sends a request through the newest front, and returns where its result comes.
 func (w *world) ask(ctx context.Context, name string, takes time.Duration) <-chan error {
+	return w.askAs(ctx, "u", name, takes)
+}
+
+// askAs does it as a user.
+func (w *world) askAs(ctx context.Context, user, name string, takes time.Duration) <-chan error {
 	done := make(chan error, 1)
 	var f *tfront
 	w.set(func() { f = w.fronts[len(w.fronts)-1] })
-	go func() { done <- f.request(ctx, name, "u", takes) }()
+	go func() { done <- f.request(ctx, name, user, takes) }()
 	return done
 }

@@ -32,10 +32,13 @@ type front struct {
 	until  time.Time
 	whole  bool // it has told how many requests it has since it asked for orders
 	open   map[string]api.FrontOpen
-	closed map[string]uint64 // the newest epoch of each service that it has closed
+	used   map[string][]api.FrontUse // by service: who uses it
+	closed map[string]uint64         // the newest epoch of each service that it has closed
 }
 
-func newFront() *front { return &front{open: map[string]api.FrontOpen{}, closed: map[string]uint64{}} }
+func newFront() *front {
+	return &front{open: map[string]api.FrontOpen{}, used: map[string][]api.FrontUse{}, closed: map[string]uint64{}}
+}
 
 // stream has the orders that a front has not read.
 type stream struct {
@@ -321,6 +324,7 @@ func (o *Owner) Report(r api.FrontReports) error {
 		}
 		f.number = r.Number
 		busy := map[string]bool{}
+		o.charge(o.usesOf(r.Reports))
 		o.set(func() {
 			if r.Whole {
 				for name := range f.open {
@@ -361,6 +365,10 @@ func (o *Owner) take(f *front, r *api.FrontReport, busy map[string]bool) {
 				s.last = now
 			}
 			busy[s.name] = true
+		}
+	case r.Used != nil:
+		if s := o.services[r.Used.Service]; s != nil {
+			f.used[s.name] = r.Used.Callers
 		}
 	case r.Counted != nil:
 		if s := o.services[r.Counted.Service]; s != nil {

@@ -90,6 +90,7 @@ func (h *history) some() string { return rapid.SampledFrom(h.specs).Draw(h.T, "s
 func (h *history) request() {
 	name, takes, leaves := h.some(), time.Duration(h.draw("takes", 0, 40))*time.Second, h.draw("leaves", 0, 9) == 0
 	endless := h.draw("endless", 0, 30) == 0
+	user := rapid.SampledFrom([]string{"u", "v", "w", ""}).Draw(h.T, "user")
 	if endless {
 		takes = 30 * time.Minute // nobody could wait so long for the others
 	}
@@ -110,7 +111,7 @@ func (h *history) request() {
 	h.open++
 	go func() {
 		defer cancel()
-		err := f.request(ctx, name, "u", takes)
+		err := f.request(ctx, name, user, takes)
 		refused := (*Refusal)(nil)
 		if err != nil && !errors.As(err, &refused) && !errors.Is(err, errBroken) && !leaves && !(endless && errors.Is(err, errCut)) {
 			var states string

@@ -68,6 +68,7 @@ type kept struct {
 	Services map[string]*service.Life `json:"services"`
 	Debts    []debt                   `json:"debts,omitempty"`
 	Fronts   []string                 `json:"fronts,omitempty"` // that may have requests
+	Uses     service.Uses             `json:"uses,omitzero"`
 }
 
 // debt is a lease that has to be given back and a run that has to be forgotten. It is
@@ -98,13 +99,15 @@ type Owner struct {
 	troubled   bool // services.json cannot be written
 	errands    map[string]*errand
 	errandsSum int
-	alarm      time.Time // when to look again
+	alarm      time.Time             // when to look again
+	shares     map[lease.Key]float64 // by which services wait, as the ledger knows them; never changed, but replaced
 
 	// The goroutine that decides changes what follows under mu; others read it.
 	mu       sync.RWMutex
 	services map[string]*owned
 	debts    []debt
 	fronts   map[string]*front
+	uses     service.Uses
 }
 
 // owned is a service.
@@ -126,6 +129,7 @@ type owned struct {
 	ending    time.Time          // when its program was told to end
 	asking    bool               // it is closed, and berth finds out how to send it away
 	sentFor   lease.Key          // who needed its room
+	share     float64            // of the machine that its lease takes, or took last
 	rests     time.Time          // until when nothing is tried again that could not be written down
 }
 
@@ -168,7 +172,7 @@ func (o *Owner) load(k kept) error {
 	for _, name := range k.Fronts {
 		o.fronts[name] = newFront()
 	}
-	o.debts = k.Debts
+	o.debts, o.uses = k.Debts, k.Uses
 	return nil
 }
 
@@ -274,7 +278,7 @@ func (o *Owner) names() []string { return slices.Sorted(maps.Keys(o.services)) }
 
 // write writes down a change of one service, and then makes it. Nil forgets the service.
 func (o *Owner) write(s *owned, life *service.Life, debts []debt) error {
-	k := kept{Services: map[string]*service.Life{}, Debts: debts, Fronts: slices.Sorted(maps.Keys(o.fronts))}
+	k := kept{Services: map[string]*service.Life{}, Debts: debts, Fronts: slices.Sorted(maps.Keys(o.fronts)), Uses: o.uses}
 	for name, each := range o.services {
 		k.Services[name] = &each.life
 	}
@@ -363,6 +367,10 @@ func (o *Owner) happen(s *owned, e service.Event, f service.Facts, change func(*
 	o.set(func() { s.growing = false })
 	o.tell(s)
 	o.tellPeople(s, &was, e)
+	if was.State != service.Closing && slices.Contains(acts, service.Open) {
+		o.chargeComing(s, &was, now)
+	}
+	o.place(now)
 	for _, a := range acts {
 		o.act(s, a)
 	}
@@ -443,6 +451,7 @@ func (o *Owner) review() (happened bool) {
 			o.lookAt(at)
 		}
 	}
+	o.place(now)
 	if slices.ContainsFunc(slices.Collect(maps.Values(o.services)), func(s *owned) bool { return s.spec != nil && s.spec.Default }) {
 		o.lookAt(now.Add(lookAround))
 	}

@@ -824,6 +824,21 @@ func TestASleeperMakesRoom(t *testing.T) {
 	})
 }
 
+// A sleeping server that has just got its memory again is not sent away for it, though the
+// owner has not heard of it yet.
+func TestASleeperThatHasRoomWakes(t *testing.T) {
+	inWorld(t, []service.Spec{spec("a", away(service.Sleep), idleAfter(5*time.Second))}, func(t *testing.T, w *world) {
+		answered(t, w.ask(t.Context(), "a", time.Second))
+		pass(time.Minute)
+		w.is("a", "asleep")
+		w.set(func() { w.grown = func(h *held) { w.daemon.Away(h.key, h.fence, lease.Key{}, "another waits") } })
+		answered(t, w.ask(t.Context(), "a", time.Second))
+		if w.begun["a"] != 1 {
+			t.Errorf("it was started %d times", w.begun["a"])
+		}
+	})
+}
+
 // A daemon that is restarted leaves programs and streams alone, and the epoch of a service
 // that was ready stays open: requests pass while there is no daemon. It closes nothing
 // before the fronts have told of their requests.

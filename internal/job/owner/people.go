@@ -71,6 +71,7 @@ func failed(name string, f *api.ServiceFailure) *Refusal {
 
 // waiter is somebody who waits for a service.
 type waiter struct {
+	user  string // for whom a front asks
 	since time.Time
 	done  chan result // has room for one
 }
@@ -91,7 +92,7 @@ func (o *Owner) Bring(ctx context.Context, b api.FrontBring) (api.FrontBrought, 
 	if err := o.never(b.Service, ""); err != nil {
 		return api.FrontBrought{}, unavailable("never_fits", 0, "The service %s cannot come even if all others go: %v", b.Service, err)
 	}
-	w := &waiter{since: time.Now(), done: make(chan result, 1)}
+	w := &waiter{user: b.User, since: time.Now(), done: make(chan result, 1)}
 	defer o.post(func() { o.leave(b.Service, w) })
 	if err := o.ask(ctx, func() error { return o.enter(b.Service, w) }); err != nil {
 		return api.FrontBrought{}, err

@@ -67,8 +67,17 @@ type Leases interface {
 	Learned(name string) (gpu.MiB, bool)
 	// Stands returns the fence of a lease, or false if it has ended.
 	Stands(k lease.Key) (fence uint64, stands bool)
+	// Size returns the memory of a lease on each of its devices; 0 if it has ended.
+	Size(k lease.Key, fence uint64) gpu.MiB
 	// Parked reports whether a lease is parked.
 	Parked(k lease.Key, fence uint64) bool
+	// Share returns the share of the machine that a lease takes; 0 if it is parked, or has
+	// ended.
+	Share(k lease.Key, fence uint64) float64
+	// SetShares gives the requests of services their places in the queue by these shares of
+	// the machine, instead of those of the users of the services, whether they are made or
+	// will be. It must not keep anybody waiting.
+	SetShares(map[lease.Key]float64)
 }
 
 // Minders starts minders and reads what they wrote.

@@ -69,6 +69,7 @@ func (o *Owner) view(s *owned) api.Service {
 		waiting += f.open[s.name].Waiting
 	}
 	v.Waiting = max(v.Waiting, waiting)
+	v.Callers = o.callers(s, time.Now())
 	if spec != nil {
 		v.Models, v.User, v.Start, v.Away, v.Memory = spec.Models, spec.User, string(spec.Start), string(spec.Away), spec.Memory
 		v.Command, v.Directory = spec.Command, spec.Directory
@@ -173,7 +174,8 @@ func (o *Owner) Away(k lease.Key, fence uint64, wanter lease.Key, why string) {
 		s.sentFor = wanter
 		switch s.life.State {
 		case service.Returning:
-			if s.growing {
+			// The ledger may have given it its memory, and the owner not have heard of it.
+			if i := s.life.Instance; s.growing && o.leases.Size(k, fence) < i.Memory {
 				_ = o.happen(s, service.Leave, service.Facts{}, leaves(service.ForOthers, why))
 			}
 		case service.Serving, service.Parked, service.Asleep:

@@ -53,11 +53,14 @@ type world struct {
 	begun   map[string]int // starts of each service
 	learned map[string]gpu.MiB
 	events  []gpu.Event
-	unfit   map[string]bool // services that may not be parked
-	refused error           // why nobody is granted a lease
-	deny    error           // why no minder can be started
-	lag     time.Duration   // until a request is out of the queue
-	came    int             // services that came to a device
+	unfit   map[string]bool       // services that may not be parked
+	refused error                 // why nobody is granted a lease
+	deny    error                 // why no minder can be started
+	lag     time.Duration         // until a request is out of the queue
+	grown   func(*held)           // is called when a lease has grown, before anybody hears of it
+	came    int                   // services that came to a device
+	shares  map[lease.Key]float64 // that stand in for those of users
+	deaf    bool                  // the queue knows no shares
 	daemon  *daemon
 
 	steps  int
@@ -271,7 +274,7 @@ func (w *world) start() *daemon {
 		}
 	}
 	d.Configure(w.specs)
-	w.set(func() { w.daemon, w.wants = d, nil })
+	w.set(func() { w.daemon, w.wants, w.shares = d, nil, nil })
 	go func() {
 		defer close(d.over)
 		_ = d.Run(ctx, desk{d})
@@ -394,7 +397,9 @@ func (x *want) fence() uint64 {
 // The following hold mu.
 
 func (w *world) sortedWants() []*want {
-	slices.SortStableFunc(w.wants, func(a, b *want) int { return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.key.ID, b.key.ID)) })
+	slices.SortStableFunc(w.wants, func(a, b *want) int {
+		return cmp.Or(cmp.Compare(w.shares[a.key], w.shares[b.key]), a.since.Compare(b.since), cmp.Compare(a.key.ID, b.key.ID))
+	})
 	return w.wants
 }
 
@@ -442,7 +447,9 @@ func (w *world) grant() {
 		case h.parked:
 			h.parked = false
 		default:
-			h.memory += x.memory
+			if h.memory += x.memory; w.grown != nil {
+				w.grown(h)
+			}
 		}
 		h.since = time.Now()
 		for uuid := range w.room {
@@ -731,12 +738,39 @@ func (s desk) Stands(k lease.Key) (fence uint64, stands bool) {
 	return fence, stands
 }
 
+func (s desk) Size(k lease.Key, fence uint64) (size gpu.MiB) {
+	s.d.w.set(func() {
+		if h := s.d.w.of(k, fence); h != nil {
+			size = h.memory
+		}
+	})
+	return size
+}
+
 func (s desk) Parked(k lease.Key, fence uint64) (parked bool) {
 	s.d.w.set(func() {
 		h := s.d.w.of(k, fence)
 		parked = h != nil && h.parked
 	})
 	return parked
+}
+
+func (s desk) Share(k lease.Key, fence uint64) (share float64) {
+	s.d.w.set(func() {
+		if h := s.d.w.of(k, fence); h != nil && !h.parked {
+			share = float64(h.memory) / float64(s.d.w.room[h.gpu])
+		}
+	})
+	return share
+}
+
+func (s desk) SetShares(shares map[lease.Key]float64) {
+	s.d.w.set(func() {
+		if s.d.w.daemon == s.d && !s.d.w.deaf {
+			s.d.w.shares = shares
+			s.d.w.grant()
+		}
+	})
 }
 
 // minders plays the minders.

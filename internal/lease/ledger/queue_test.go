@@ -57,6 +57,31 @@ func TestOrderOfTheQueue(t *testing.T) {
 	})
 }
 
+// A request that gets a better place by the share that was set for it is granted at once if
+// it fits there.
+func TestSetShares(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newWorld().start(t)
+		k.device(0, 100)
+		held := k.grant(want("holder", 60, of(9)))
+		if got := k.LeaseShare(held.Key(), held.Fence); got != 0.6 {
+			t.Errorf("the share of the lease is %v, want 0.6", got)
+		}
+		long := wait(time.Hour)
+		k.queue(t.Context(), want("big", 100, of(3), long))
+		time.Sleep(time.Second)
+		small := k.queue(t.Context(), want("small", 40, of(4), long))
+		synctest.Wait()
+		if got := k.waiting(); !slices.Equal(got, []string{"big", "small"}) {
+			t.Fatalf("the queue is %v", got)
+		}
+		k.SetShares(map[lease.Key]float64{k.View().Waiting[0].Key(): 0.5})
+		if d := <-small; d.err != nil {
+			t.Errorf("small got %v", d.err)
+		}
+	})
+}
+
 // A request that waited before it came to the ledger keeps its age, and its wait still
 // counts from now.
 func TestSince(t *testing.T) {

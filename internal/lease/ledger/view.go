@@ -208,6 +208,25 @@ func (l *Ledger) Tallies() map[lease.Party]lease.Tally {
 	return l.book.Tallies()
 }
 
+// SetShares says by which share of the machine some requests have their places in the
+// queue; see lease.Book.SetShares. It holds until it is called again, or the ledger stops.
+func (l *Ledger) SetShares(shares map[lease.Key]float64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.book.SetShares(shares) {
+		l.dirty = true
+		l.nudge()
+	}
+}
+
+// LeaseShare returns the share of the machine that a lease takes, from 0 to 1; 0 if it is
+// parked, or has ended.
+func (l *Ledger) LeaseShare(k lease.Key, fence uint64) float64 {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.book.LeaseShare(k, fence)
+}
+
 // DevicesOf lists the UUIDs of the devices that a service has leases on, in no
 // order. It returns an error if the user may not ask in the name of the service.
 func (l *Ledger) DevicesOf(service, user string) ([]string, error) {

@@ -804,6 +804,7 @@ export interface FrontReport {
   called?: FrontOutcome;
   open?: FrontOpen;
   counted?: FrontCounted;
+  used?: FrontUsed;
 }
 
 // FrontReports is what a front reports. It sends one after the other, and one that was not
@@ -840,6 +841,24 @@ export interface FrontStopped {
 // FrontTaken says that a report was taken in.
 export interface FrontTaken {
   number: number;
+}
+
+// FrontUse is what one caller used of a service.
+export interface FrontUse {
+  /** As FrontCaller names them. Absent: all whom the front did not keep apart. */
+  user?: string;
+  open?: number;
+  waiting?: number;
+  /** How long the service had requests, as far as it falls to this caller: each moment belongs to the requests that are open then, in equal parts. */
+  seconds?: number;
+}
+
+// FrontUsed says who used a service since the last such report, and who waits for it. A
+// front sends it every few seconds while somebody does, and once when nobody does any more.
+export interface FrontUsed {
+  service: string;
+  /** Who has requests, or had one since the last report. Those beyond a number have one entry together. */
+  callers: FrontUse[];
 }
 
 // FrontWho asks who a caller is: one that showed a token, or a user of this machine over
@@ -2352,6 +2371,8 @@ export interface Service {
   waiting: number;
   /** When its last answer ended. Absent: none has since the front began. */
   last_answer?: string;
+  /** Who has requests open or waiting, by name. For its user and operators. */
+  callers?: ServiceCaller[];
   /** Since the start of the daemon, as the following. */
   requests: number;
   failed_requests: number;
@@ -2374,6 +2395,16 @@ export interface Service {
   directory?: string;
   /** The file with its output. */
   log?: string;
+}
+
+// ServiceCaller is somebody who uses a service, or waits for it.
+export interface ServiceCaller {
+  /** Login name, user id if there is none, or token:NAME. Absent: those whom the front did not keep apart. */
+  user?: string;
+  open?: number;
+  waiting?: number;
+  /** The share of the machine that they have used through services, from 0 to 1; what is 5 minutes old counts half. A service waits in the place of that caller who has used least. */
+  used: number;
 }
 
 // ServiceConfig has the settings of one service.

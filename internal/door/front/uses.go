@@ -1,0 +1,118 @@
+package front
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/api"
+)
+
+const (
+	// usePause is the time between two reports of who used services.
+	usePause = 5 * time.Second
+	// mostUsers is how many callers of a service are kept apart between two reports, and
+	// mostUses how many callers of all services one report has.
+	mostUsers = 16
+	mostUses  = 2000
+)
+
+// uses has who uses a service. Every moment in which requests are open belongs to them in
+// equal parts. That would be a sum over all callers at each request, so a clock runs that
+// is slower the more are open: what a request gets is how far it went meanwhile. The lock
+// of the table guards it.
+type uses struct {
+	by    map[string]*use // by user; "": those who are not kept apart
+	open  int             // requests
+	clock float64         // seconds
+	read  time.Time       // when the clock was read
+	told  bool            // the daemon heard of somebody
+}
+
+// use is what a caller uses.
+type use struct {
+	open, waiting int
+	from          float64 // of the clock, when seconds was summed up
+	seconds       float64
+}
+
+// of returns the use of a user.
+func (u *uses) of(user string) *use {
+	if u.by == nil {
+		u.by = map[string]*use{}
+	}
+	if u.by[user] == nil && len(u.by) >= mostUsers {
+		user = ""
+	}
+	if u.by[user] == nil {
+		u.by[user] = &use{from: u.clock}
+	}
+	return u.by[user]
+}
+
+// begin counts a request of a user as open.
+func (u *uses) begin(user string, now time.Time) *use {
+	u.tick(now)
+	one := u.of(user)
+	u.sum(one)
+	one.open++
+	u.open++
+	return one
+}
+
+// end ends a request.
+func (u *uses) end(one *use, now time.Time) {
+	u.tick(now)
+	u.sum(one)
+	one.open--
+	u.open--
+}
+
+func (u *uses) tick(now time.Time) {
+	if u.open > 0 {
+		u.clock += max(now.Sub(u.read), 0).Seconds() / float64(u.open)
+	}
+	u.read = now
+}
+
+func (u *uses) sum(one *use) {
+	one.seconds += float64(one.open) * (u.clock - one.from)
+	one.from = u.clock
+}
+
+// report returns what the daemon has to hear of a service, or nil if that is nothing, and
+// forgets who does not use it any more.
+func (u *uses) report(service string, now time.Time) *api.FrontUsed {
+	u.tick(now)
+	r := &api.FrontUsed{Service: service, Callers: make([]api.FrontUse, 0, len(u.by))}
+	for _, user := range slices.Sorted(maps.Keys(u.by)) {
+		one := u.by[user]
+		u.sum(one)
+		if one.open+one.waiting > 0 || one.seconds > 0 {
+			r.Callers = append(r.Callers, api.FrontUse{User: user, Open: one.open, Waiting: one.waiting, Seconds: min(one.seconds, 1e6)})
+		}
+		if one.seconds = 0; one.open+one.waiting == 0 {
+			delete(u.by, user)
+		}
+	}
+	before := u.told
+	if u.told = len(r.Callers) > 0; !u.told && !before {
+		return nil
+	}
+	return r
+}
+
+// used returns who used services since it was last called.
+func (t *table) used(now time.Time) (list []api.FrontReport) {
+	rest := mostUses
+	for _, name := range slices.Sorted(maps.Keys(t.services)) {
+		s := t.services[name]
+		if rest -= len(s.uses.by); rest < 0 {
+			break // what they used is reported when there are fewer
+		}
+		if used := s.uses.report(name, now); used != nil {
+			list = append(list, api.FrontReport{Used: used})
+		}
+	}
+	return list
+}
