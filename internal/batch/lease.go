@@ -69,6 +69,15 @@ type Grant struct {
 	Release func()
 }
 
+func (g *Grant) isLost() bool {
+	select {
+	case <-g.Lost:
+		return true
+	default:
+		return false
+	}
+}
+
 // GPU is the device of a grant.
 type GPU struct {
 	UUID  string `json:"gpu"`

@@ -337,6 +337,7 @@ func (s *Session) start(id uint32, at *place, prefix string, env []string) (batc
 		return p, nil
 	case <-s.link.Done():
 		p.Destroy()
+		<-at.lost // so that the runner does not blame the worker
 		return nil, fmt.Errorf("the connection to %s broke: %w", s.order.Host, s.why())
 	}
 }
