@@ -62,7 +62,7 @@ check-web: web/node_modules/.package-lock.json ## check the types of the page an
 	cd web && npm run check
 
 .PHONY: test-web
-test-web: build ## use the page in Chromium as a person would (minutes; installs Chromium with apt if it is missing)
+test-web: build site ## use the page in Chromium as a person would (minutes; installs Chromium with apt if it is missing)
 	@deploy/tools.sh chromium
 	cd web && node --test --test-concurrency=1 --test-timeout=600000 test/browser/*.test.mjs
 
@@ -105,7 +105,7 @@ programs:
 	$(FOR_ARCH) $(BUILD) -o dist/programs/$(ARCH)/ ./cmd/berth-serve
 
 .PHONY: release
-release: tools web ## write dist/release: archives, packages, wheels, images, bill of materials, notes, sums (minutes)
+release: tools web ## write dist/release: archives, packages, wheels, images, bill of materials, manual, notes, sums (minutes)
 	BERTH_VERSION=$(VERSION) deploy/release/make.sh
 
 .PHONY: release-twice
@@ -194,6 +194,12 @@ test-kubernetes: ## play kubelet against the driver and a real daemon, and kill 
 .PHONY: test-top
 test-top: build ## berth top in tmux at three sizes, with keys pressed (two minutes; needs tmux and python3)
 	internal/cli/top/tmux.sh
+
+.PHONY: site
+site: ## write the manual as a static site into dist/site, as a daemon serves it under /help
+	@rm -rf dist/site
+	go run $(STATIC) ./deploy/site dist/site
+	@echo "dist/site/index.html leads to all pages."
 
 .PHONY: docs
 docs: ## write the pages, and the types of the page and of the Python package, that come from the code
