@@ -29,10 +29,24 @@ help: ## print this list
 tools:
 	@deploy/tools.sh
 
+# On a new machine the compiler is silent for minutes. go build -v names each package that
+# it compiled: this counts them, and passes on everything else.
+COUNTED = 2>&1 | { n=0; while IFS= read -r line; do \
+	if [[ $$line == *' '* ]]; then echo "$$line"; else ((++n % 50)) || echo "  $$n packages are compiled"; fi; done; }
+
+# The page is built beside what does not embed it.
 .PHONY: build
-build: tools page ## build bin/berth and bin/berth-serve, with the page where npm is
-	$(BUILD_STATIC) -o bin/ ./cmd/berth
-	$(BUILD) -o bin/ ./cmd/berth-serve
+build: tools ## build bin/berth and bin/berth-serve, with the page where npm is
+	@$(MAKE) --no-print-directory -j 2 page compiled
+	@echo "Linking bin/berth-serve, with the page and the manual in it."
+	@set -o pipefail; $(BUILD) -v -o bin/ ./cmd/berth-serve $(COUNTED)
+
+.PHONY: compiled
+compiled:
+	@echo "Compiling bin/berth: minutes on a new machine, seconds after that."
+	@set -o pipefail; $(BUILD_STATIC) -v -o bin/ ./cmd/berth $(COUNTED)
+	@echo "Compiling the parts of bin/berth-serve."
+	@set -o pipefail; $(BUILD) -v $$(go list -f '{{join .Imports "\n"}}' ./cmd/berth-serve ./internal/daemon | grep -vxF -e C -e unsafe | grep -v -e /internal/daemon -e /door/webui) $(COUNTED)
 
 # The lock file decides which packages there are; npm writes the second name when it
 # has installed what the lock file says.
