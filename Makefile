@@ -29,10 +29,24 @@ help: ## print this list
 tools:
 	@deploy/tools.sh
 
+# On a new machine the compiler is silent for minutes. go build -v names each package that
+# it compiled: this counts them, and passes on everything else.
+COUNTED = 2>&1 | { n=0; while IFS= read -r line; do \
+	if [[ $$line == *' '* ]]; then echo "$$line"; else ((++n % 50)) || echo "  $$n packages are compiled"; fi; done; }
+
+# The page is built beside what does not embed it.
 .PHONY: build
-build: tools page ## build bin/berth and bin/berth-serve, with the page where npm is
-	$(BUILD_STATIC) -o bin/ ./cmd/berth
-	$(BUILD) -o bin/ ./cmd/berth-serve
+build: tools ## build bin/berth and bin/berth-serve, with the page where npm is
+	@$(MAKE) --no-print-directory -j 2 page compiled
+	@echo "Linking bin/berth-serve, with the page and the manual in it."
+	@set -o pipefail; $(BUILD) -v -o bin/ ./cmd/berth-serve $(COUNTED)
+
+.PHONY: compiled
+compiled:
+	@echo "Compiling bin/berth: minutes on a new machine, seconds after that."
+	@set -o pipefail; $(BUILD_STATIC) -v -o bin/ ./cmd/berth $(COUNTED)
+	@echo "Compiling the parts of bin/berth-serve."
+	@set -o pipefail; $(BUILD) -v $$(go list -f '{{join .Imports "\n"}}' ./cmd/berth-serve ./internal/daemon | grep -vxF -e C -e unsafe | grep -v -e /internal/daemon -e /door/webui) $(COUNTED)
 
 # The lock file decides which packages there are; npm writes the second name when it
 # has installed what the lock file says.
@@ -62,7 +76,7 @@ check-web: web/node_modules/.package-lock.json ## check the types of the page an
 	cd web && npm run check
 
 .PHONY: test-web
-test-web: build ## use the page in Chromium as a person would (minutes; installs Chromium with apt if it is missing)
+test-web: build site ## use the page in Chromium as a person would (minutes; installs Chromium with apt if it is missing)
 	@deploy/tools.sh chromium
 	cd web && node --test --test-concurrency=1 --test-timeout=600000 test/browser/*.test.mjs
 
@@ -105,7 +119,7 @@ programs:
 	$(FOR_ARCH) $(BUILD) -o dist/programs/$(ARCH)/ ./cmd/berth-serve
 
 .PHONY: release
-release: tools web ## write dist/release: archives, packages, wheels, images, bill of materials, notes, sums (minutes)
+release: tools web ## write dist/release: archives, packages, wheels, images, bill of materials, manual, notes, sums (minutes)
 	BERTH_VERSION=$(VERSION) deploy/release/make.sh
 
 .PHONY: release-twice
@@ -194,6 +208,12 @@ test-kubernetes: ## play kubelet against the driver and a real daemon, and kill 
 .PHONY: test-top
 test-top: build ## berth top in tmux at three sizes, with keys pressed (two minutes; needs tmux and python3)
 	internal/cli/top/tmux.sh
+
+.PHONY: site
+site: ## write the manual as a static site into dist/site, as a daemon serves it under /help
+	@rm -rf dist/site
+	go run $(STATIC) ./deploy/site dist/site
+	@echo "dist/site/index.html leads to all pages."
 
 .PHONY: docs
 docs: ## write the pages, and the types of the page and of the Python package, that come from the code

@@ -1,15 +1,20 @@
 package berth_test
 
 import (
+	"go/ast"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"unicode"
+
+	"github.com/berth-gpu/berth/docs"
+	"github.com/berth-gpu/berth/internal/cli"
+	"github.com/berth-gpu/berth/internal/cli/topics"
+	"github.com/berth-gpu/berth/internal/text/manual"
 )
 
 // The pages for readers name files and folders, and link to each other and to
@@ -54,6 +59,52 @@ func TestWhatNamesAPageNamesOneThatExists(t *testing.T) {
 			exists(t, path, "docs/"+match[1], match[2])
 		}
 	})
+}
+
+// Messages, settings and pages send readers to topics of the manual, or to commands.
+func TestWhatNamesATopicNamesOneThatExists(t *testing.T) {
+	m, err := manual.Read(docs.Pages())
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := cli.New(cli.Env{})
+	mention := regexp.MustCompile(`\bberth help ([a-z][a-z-]*[a-z])\b`)
+	found := 0
+	walk(t, ".", func(path string) {
+		if !slices.Contains([]string{".go", ".md", ".py", ".ts", ".tsx", ".yaml", ".sh"}, filepath.Ext(path)) || strings.HasSuffix(path, "_test.go") || path == "CHANGELOG.md" {
+			return
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range mention.FindAllStringSubmatch(string(text), -1) {
+			found++
+			if cmd, _, err := root.Find(match[1:2]); (err != nil || cmd == root) && m.Topic(match[1]) == nil && match[1] != topics.List {
+				t.Errorf("%s says berth help %s, and there is no such topic and no such command", path, match[1])
+			}
+		}
+	})
+	if found < 30 {
+		t.Errorf("only %d mentions are compared", found)
+	}
+}
+
+// The program is installed without this folder: what it prints names topics, not files.
+func TestTheProgramNamesNoPageByItsFile(t *testing.T) {
+	for dir, files := range parsePackages(t) {
+		for name, file := range files {
+			if strings.HasSuffix(name, "_test.go") || forTests(dir) || strings.HasPrefix(dir, "deploy") {
+				continue
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				if text, is := n.(*ast.BasicLit); is && text.Kind == token.STRING && strings.Contains(text.Value, ".md") && strings.Contains(text.Value, "docs/") && !strings.Contains(text.Value, "enter it in verbs") {
+					t.Errorf("%s: %s", name, text.Value)
+				}
+				return true
+			})
+		}
+	}
 }
 
 // A page that nothing leads to is not read.
@@ -113,31 +164,7 @@ func exists(t *testing.T, page, path, heading string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Contains(anchors(string(text)), heading[1:]) {
+	if !slices.Contains(manual.Anchors(text), heading[1:]) {
 		t.Errorf("%s leads to %s%s, and there is no such heading", page, path, heading)
 	}
-}
-
-// anchors returns the names that GitHub gives the headings of a page.
-func anchors(text string) (names []string) {
-	text = regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(text, "")
-	seen := map[string]int{}
-	for _, match := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
-		title := regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`).ReplaceAllString(match[1], "$1")
-		name := strings.Map(func(r rune) rune {
-			switch {
-			case unicode.IsLetter(r) || unicode.IsDigit(r) || r == '-' || r == '_':
-				return unicode.ToLower(r)
-			case r == ' ':
-				return '-'
-			}
-			return -1
-		}, title)
-		seen[name]++
-		if n := seen[name]; n > 1 {
-			name += "-" + strconv.Itoa(n-1)
-		}
-		names = append(names, name)
-	}
-	return names
 }

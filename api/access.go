@@ -138,7 +138,7 @@ type AuditEntry struct {
 	Seq     uint64            `json:"seq" doc:"Number of the entry. It grows by one with each."`
 	Time    time.Time         `json:"time"`
 	Who     AuditActor        `json:"who" doc:"Who did it, or wanted to."`
-	What    string            `json:"what" example:"release" doc:"What was done: the verb of docs/reference/access.md, or kill, create, rotate, torn, lost."`
+	What    string            `json:"what" example:"release" doc:"What was done: the verb of berth help roles, or kill, create, rotate, torn, lost."`
 	Object  AuditObject       `json:"object,omitzero" doc:"What it was done to."`
 	Before  map[string]string `json:"before,omitempty" doc:"What was there before, by name. Secrets are never shown."`
 	After   map[string]string `json:"after,omitempty" doc:"What is there afterwards, by name."`

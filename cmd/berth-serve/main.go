@@ -15,11 +15,13 @@ import (
 	"syscall"
 
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/docs"
 	"github.com/berth-gpu/berth/internal/cli"
 	"github.com/berth-gpu/berth/internal/cli/agents"
 	"github.com/berth-gpu/berth/internal/cli/jobs"
 	"github.com/berth-gpu/berth/internal/cli/programs"
 	"github.com/berth-gpu/berth/internal/cli/top"
+	"github.com/berth-gpu/berth/internal/cli/topics"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/daemon"
 	"github.com/berth-gpu/berth/internal/process/minder"
@@ -43,7 +45,7 @@ func main() {
 	}
 	ctx, stop := cli.UntilSignal(os.Interrupt, syscall.SIGTERM)
 	env := cli.ThisMachine(version)
-	env.Become, env.Top, env.Agents = programs.Become, top.Run, agents.Serve
+	env.Become, env.Top, env.Agents, env.Topics = programs.Become, top.Run, agents.Serve, topics.In(docs.Pages())
 	env.Serve, env.Front, env.Local, env.Probe = serve, takeRequests, local, daemon.Probe
 	env.Settings = func(file string) (*config.Settings, error) { return daemon.Load(sources(file, nil)) }
 	code := cli.Run(ctx, env, os.Args[1:])

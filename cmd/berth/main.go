@@ -46,6 +46,9 @@ func main() {
 	env.Local = func(context.Context, string) (*client.Client, func(), error) { return nil, nil, becomeWhole() }
 	env.Top = func(context.Context, *console.Console, console.Live) error { return becomeWhole() }
 	env.Agents = func(context.Context, *console.Console, bool) error { return becomeWhole() }
+	env.Topics = func(*console.Console, string, []string) error {
+		return console.Hinted(becomeWhole(), "the manual is in that program; a daemon shows it too, at /help of its page")
+	}
 	env.Settings = func(string) (*config.Settings, error) { return nil, becomeWhole() }
 	env.Probe = func(context.Context) []doctor.Finding {
 		return []doctor.Finding{{Topic: "programs", Grade: doctor.Broken, Text: becomeWhole().Error(), Next: "install berth-serve beside berth"}}

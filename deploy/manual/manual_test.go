@@ -13,8 +13,8 @@ func TestEveryCommandHasAPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for file, wants := range map[string][]string{
-		"man/berth.1":            {`"berth 1.2.3"`, "berth\\-status(1)"},
-		"man/berth-exec.1":       {".SH NAME\nberth\\-exec \\- ", ".SH EXAMPLES", "\\-\\-memory", ".SH OPTIONS OF ALL COMMANDS"},
+		"man/berth.1":            {`"berth 1.2.3"`, "berth\\-status(1)", "berth help topics, berth help cli"},
+		"man/berth-exec.1":       {".SH NAME\nberth\\-exec \\- ", ".SH EXAMPLES", "\\-\\-memory", ".SH OPTIONS OF ALL COMMANDS", "berth help leasing"},
 		"man/berth-config-set.1": {"berth\\-config(1)"},
 		"completions/berth.bash": {"__start_berth"},
 		"completions/_berth":     {"#compdef berth"},

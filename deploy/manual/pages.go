@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/berth-gpu/berth/internal/cli"
 )
 
 // foot is what stands at the foot of every page.
@@ -49,7 +51,8 @@ func page(c *cobra.Command, f foot) string {
 	return b.String()
 }
 
-// relatives names the pages of the commands above and below, and where the rest is.
+// relatives names the pages of the commands above and below, the topic that tells more, and
+// where the rest is.
 func relatives(c *cobra.Command) []string {
 	var names []string
 	if c.HasParent() {
@@ -60,7 +63,10 @@ func relatives(c *cobra.Command) []string {
 			names = append(names, nameOf(below)+"(1)")
 		}
 	}
-	return append(names, "/usr/share/doc/berth")
+	if !c.HasParent() {
+		names = append(names, "berth help topics")
+	}
+	return append(names, "berth help "+cli.TopicOf(c), "/usr/share/doc/berth")
 }
 
 func options(b *strings.Builder, title string, flags *pflag.FlagSet) {

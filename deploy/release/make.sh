@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Writes a release into dist/release: for each kind of machine an archive and two
 # packages; the wheels and the sdist of the Python package; the images; the bill of
-# materials; the notes; and the sums of all of them. make release runs it.
+# materials; the manual as a site; the notes; and the sums of all of them. make release runs it.
 #
 #   ARCHES=amd64 IMAGES=no deploy/release/make.sh    less of it
 set -eu
@@ -31,6 +31,9 @@ if [ "${IMAGES:-}" != no ]; then
 	for image in berth berth-dra; do gzip -n -9 <"dist/images/$image.tar" >"$out/$image-$version-image-$native.tar.gz"; done
 fi
 
+rm -rf dist/site
+go run ./deploy/site dist/site
+tar --sort=name --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --mtime="@$created" -C dist --transform "s,^site,berth-$version-site," -c site | gzip -n -9 >"$out/berth-$version-site.tar.gz"
 go run ./deploy/manual -version "$version" -date "$(date -u -d "@$created" +%F)" "$extra"
 go run ./test/audit -parts "$extra" -version "$version" "${binaries[@]}"
 cp "$extra/berth.cdx.json" "$out/berth-$version.cdx.json"

@@ -34,6 +34,7 @@ type Env struct {
 	Become leasing.Become
 	Top    look.Top
 	Agents rights.Agents
+	Topics Topics
 }
 
 // New returns the berth command with all its subcommands.
@@ -87,6 +88,8 @@ func root(env Env, con *console.Console) *cobra.Command {
 	addGroup(root, "Pipelines:", work.Commands(con))
 	addGroup(root, "Access:", rights.Commands(con, env.Agents))
 	addGroup(root, "The daemon:", upkeep.Commands(con, env.Daemon))
+	root.SetHelpCommand(newHelp(con, env.Topics))
+	nameTopics(root)
 	console.KeepAmounts(root)
 	return root
 }
@@ -106,19 +109,7 @@ func refuseStrayWords(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
-		switch {
-		case cmd.Name() == "help":
-			cmd.Args = func(_ *cobra.Command, args []string) error {
-				found, rest, err := root.Find(args)
-				switch {
-				case err != nil:
-					return console.Mistake(found, err)
-				case len(rest) > 0:
-					return console.Unknown(found, rest[0])
-				}
-				return nil
-			}
-		case !cmd.Runnable():
+		if !cmd.Runnable() {
 			cmd.Args = cobra.NoArgs
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		}

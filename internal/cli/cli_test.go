@@ -19,11 +19,13 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/docs"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/cli"
 	"github.com/berth-gpu/berth/internal/cli/agents"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/top"
+	"github.com/berth-gpu/berth/internal/cli/topics"
 	"github.com/berth-gpu/berth/internal/cli/upkeep"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/daemon"
@@ -75,7 +77,7 @@ func scriptEnv() cli.Env {
 			return []doctor.Finding{{Topic: "nvml", Grade: doctor.Notice, Text: "libnvidia-ml.so.1 was not found", Next: "install the driver"}}
 		},
 	}
-	return cli.Env{Env: world, Daemon: daemon, Top: top.Run, Agents: agents.Serve}
+	return cli.Env{Env: world, Daemon: daemon, Top: top.Run, Agents: agents.Serve, Topics: topics.In(docs.Pages())}
 }
 
 // TestScripts runs every command against real daemons in this process. Beside

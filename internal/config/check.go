@@ -252,7 +252,7 @@ func checkText(rule, v string) error {
 	case rule == "argument" && strings.ContainsRune(v, 0):
 		return errors.New("must not hold the character 0")
 	case rule == "code" && !slices.Contains(gpu.EventCodes(), gpu.EventCode(v)):
-		return fmt.Errorf("%s is not the code of an event: %s", shown, words.Suggest(v, eventCodes(), "there is none like it; docs/reference/events.md lists all of them"))
+		return fmt.Errorf("%s is not the code of an event: %s", shown, words.Suggest(v, eventCodes(), "there is none like it; berth help event-codes lists all of them"))
 	case rule == "currency" && (len(v) > 8 || !alphanumeric(v)):
 		return fmt.Errorf("%s is not a currency: use a short name such as EUR", shown)
 	case rule == "curve":

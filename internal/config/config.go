@@ -58,16 +58,16 @@ type Config struct {
 
 	Jobs string `key:"jobs" default:"on" oneof:"on,off" doc:"Whether berth runs programs for users who submit them (berth submit). off: it takes no job and starts none; jobs that run go on."`
 
-	Services map[string]Service `key:"services" names:"NAME" check:"service" doc:"Limits and priorities of single services, and the programs that berth runs for them. docs/guide/services.md says more."`
-	Front    Front              `key:"front" doc:"Where requests for services come in. docs/guide/services.md says more."`
-	Users    map[string]User    `key:"users" names:"NAME" check:"account" doc:"Roles and limits of single users, by login name or user id, and of tokens and client certificates (token:NAME, cert:NAME). The entry default is for everybody who has none. docs/guide/access.md says more."`
+	Services map[string]Service `key:"services" names:"NAME" check:"service" doc:"Limits and priorities of single services, and the programs that berth runs for them. berth help running-services says more."`
+	Front    Front              `key:"front" doc:"Where requests for services come in. berth help running-services says more."`
+	Users    map[string]User    `key:"users" names:"NAME" check:"account" doc:"Roles and limits of single users, by login name or user id, and of tokens and client certificates (token:NAME, cert:NAME). The entry default is for everybody who has none. berth help access says more."`
 	Groups   map[string]Group   `key:"groups" names:"NAME" check:"group" doc:"Roles and limits of the members of groups, by name or group id. Of several groups of a user, the highest role and the largest limit hold; an entry of the user is stronger."`
 	Energy   Energy             `key:"energy" doc:"What energy costs, for reports."`
-	Audit    Audit              `key:"audit" doc:"How much of the audit log berth keeps. docs/guide/access.md says what is in it."`
-	Past     Past               `key:"past" short:"store" doc:"What berth remembers of its devices and leases, for graphs, reports and alerts. past: off keeps nothing. docs/guide/past.md says more."`
-	Alerts   Alerts             `key:"alerts" doc:"The rules by which berth raises alerts without another server. docs/guide/alerts.md says more."`
+	Audit    Audit              `key:"audit" doc:"How much of the audit log berth keeps. berth help access says what is in it."`
+	Past     Past               `key:"past" short:"store" doc:"What berth remembers of its devices and leases, for graphs, reports and alerts. past: off keeps nothing. berth help past says more."`
+	Alerts   Alerts             `key:"alerts" doc:"The rules by which berth raises alerts without another server. berth help alerting says more."`
 	Metrics  Metrics            `key:"metrics" doc:"What the page for Prometheus shows."`
-	Hooks    map[string]Hook    `key:"hooks" names:"NAME" check:"hook" doc:"Where to send events. Each hook has either a url or a command. docs/guide/events.md says more."`
+	Hooks    map[string]Hook    `key:"hooks" names:"NAME" check:"hook" doc:"Where to send events. Each hook has either a url or a command. berth help events-and-hooks says more."`
 }
 
 // Daemon has the settings of the daemon itself, which reads them once, at the start.
@@ -123,7 +123,7 @@ type GPU struct {
 	Foreign   string  `key:"foreign" default:"show" oneof:"show,kill_orphans,kill" doc:"What berth does about processes that use a GPU under no lease: it shows them, or ends them. Orphans are processes whose lease has ended."`
 	Overheat  string  `key:"overheat" default:"tell" oneof:"tell,revoke" doc:"What berth does about leases on a device above temp_critical: it tells their holders to stop; with revoke, it also revokes the leases if the device stays that hot."`
 	Context   gpu.MiB `key:"context_mb" role:"operator" default:"600" min:"0" doc:"How much memory of a lease a CUDA context takes. berth sets the limits of libraries lower by this amount."`
-	MPS       string  `key:"mps" default:"off" oneof:"off,on" doc:"Whether the driver enforces leases of memory on one NVIDIA GPU, through an MPS daemon per GPU and user. docs/guide/enforcement.md says what that costs."`
+	MPS       string  `key:"mps" default:"off" oneof:"off,on" doc:"Whether the driver enforces leases of memory on one NVIDIA GPU, through an MPS daemon per GPU and user. berth help enforcement says what that costs."`
 
 	Isolation string `key:"isolation" default:"env" oneof:"env,cgroup" doc:"What keeps programs that berth starts from GPUs they have not leased, unless they ask for the other. env: variables, which a program can change. cgroup: a control group in which other NVIDIA GPUs cannot be opened; berth refuses a program that it cannot isolate so."`
 
@@ -133,8 +133,8 @@ type GPU struct {
 	Throttle   string             `key:"throttle" default:"slots" oneof:"advise,slots,pace,power" doc:"What berth does by itself about a device that should run slower. advise: it tells. slots: the device has fewer slots, and batches are smaller. pace: berth also stops and continues the processes of leases in short cycles. power: berth also lowers the power limit of the device. Each does what the ones before do."`
 	PowerLeast gpu.Opt[gpu.Watts] `key:"power_least_watts" min:"1" absent:"the lowest that the driver takes" doc:"Lowest power limit that berth sets on a device, with throttle: power."`
 	FanCurve   string             `key:"fan_curve" check:"curve" absent:"the driver's own" doc:"Fan speed by temperature, in °C and %, such as 50:30,70:60,85:100. berth sets the fan only where the driver takes it."`
-	Check      string             `key:"check" default:"on" oneof:"on,off" doc:"Whether a device has to pass berth check before it leaves its quarantine. A device that cannot be checked leaves it by time. docs/guide/health.md says more."`
-	Scrub      string             `key:"scrub" default:"off" oneof:"off,on" doc:"Whether berth overwrites the free memory of a device before a lease of another user is answered, where the driver is not known to clear it. Leases say what was done (cleared_by). docs/guide/enforcement.md says more."`
+	Check      string             `key:"check" default:"on" oneof:"on,off" doc:"Whether a device has to pass berth check before it leaves its quarantine. A device that cannot be checked leaves it by time. berth help health says more."`
+	Scrub      string             `key:"scrub" default:"off" oneof:"off,on" doc:"Whether berth overwrites the free memory of a device before a lease of another user is answered, where the driver is not known to clear it. Leases say what was done (cleared_by). berth help enforcement says more."`
 
 	// Devices holds the settings that differ for single devices, by UUID.
 	Devices map[string]DeviceOverride `key:"devices" names:"UUID" check:"uuid" doc:"Settings that differ for single devices."`

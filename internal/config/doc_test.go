@@ -181,7 +181,7 @@ const sampleHeader = `# berth.yaml: the configuration of the berth daemon. The u
 # /etc/berth/berth.yaml.
 #
 # Every setting is here with its default. A line with a # and no space after it
-# is a setting: remove the # and change it. docs/reference/configuration.md says more.
+# is a setting: remove the # and change it. berth help configuration says more.
 `
 
 // writtenDefaults are for what has no default that can be written down.

@@ -6,14 +6,20 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/berth-gpu/berth/docs"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/door/httpapi"
 	"github.com/berth-gpu/berth/internal/door/webui"
+	"github.com/berth-gpu/berth/internal/door/webui/help"
 )
 
-// pageGuests returns the routes of the page for people.
+// pageGuests returns the routes of the page for people, and of the manual.
 func pageGuests() (guests []httpapi.Guest) {
-	for _, route := range webui.New().Routes() {
+	routes := webui.New().Routes()
+	if manual, err := help.New(docs.Pages()); err == nil { // a test reads the same pages
+		routes = append(routes, manual.Routes()...)
+	}
+	for _, route := range routes {
 		guests = append(guests, httpapi.Guest{
 			Operation: route.Operation, MediaType: route.MediaType,
 			Serve: func(w http.ResponseWriter, r *http.Request, _ access.Actor) { route.Serve(w, r) },

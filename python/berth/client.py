@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 CALL_TIMEOUT = 30.0  # seconds for a call that does not wait for anything
 SILENCE = 45.0  # seconds; the daemon says something on an event stream every 15
-QUESTIONS = ". Questions are written in PromQL, such as max(gpu_temperature_celsius); docs/guide/past.md shows more"
+QUESTIONS = ". Questions are written in PromQL, such as max(gpu_temperature_celsius); berth help past shows more"
 TCP_HINT = "check the address, or start a daemon there: berth serve"
 # What reading an answer raises that breaks off, or that no daemon sends: lengths
 # beyond all memory, JSON that is nested without end.

@@ -77,6 +77,7 @@ fresh() {
 	check "the user of the front is there" id berth-front
 	check "the man page is there" bash -c 'zcat /usr/share/man/man1/berth-exec.1.gz | grep -q "SH EXAMPLES"'
 	check "the pages are there" test -s /usr/share/doc/berth/docs/README.md
+	check "the manual is in the program" bash -c 'berth help topics | grep -q "^  troubleshooting " && berth help troubleshooting | grep -q "berth doctor"'
 	check "completions are there" bash -c 'source /usr/share/bash-completion/completions/berth && complete -p berth || grep -q __start_berth /usr/share/bash-completion/completions/berth'
 	check "simulated GPUs, by berth.yaml" simulate
 	check "root leases" berth allocate embeddings 4GiB --id roots

@@ -55,6 +55,13 @@ for file in dist/release/berth_gpu-*-any.whl dist/release/berth_gpu-*.tar.gz dis
 done
 "$pip/bin/berth" version | grep -q "berth $BERTH_VERSION " && echo "ok      its command runs: $("$pip/bin/berth" version)"
 
+site=$keep/site
+rm -rf "$site"
+mkdir "$site"
+tar -xzf "dist/release/berth-$BERTH_VERSION-site.tar.gz" -C "$site" --strip-components=1
+go test -count=1 ./internal/door/webui/help -run TestNoLinkOfTheSiteIsDead -help.site="$site" >/dev/null
+echo "ok      the site has no dead link: $(find "$site" -name '*.html' | wc -l) pages"
+
 finish() { [ ! -e "$machine.pid" ] || test/systemd/run.sh stop "$machine"; }
 trap finish EXIT
 inside() { test/systemd/run.sh in "$machine" /bin/bash /root/check.sh "$@"; }

@@ -129,7 +129,7 @@ func about(what string, err error) error {
 	if problem := (*Error)(nil); errors.As(err, &problem) {
 		problem.Text = what + ": " + problem.Text
 		if problem.Code == "Forbidden" {
-			problem.Next = "you need the rights to make Jobs and ResourceClaimTemplates, and to exec into pods, in that namespace (docs/guide/hosts.md)"
+			problem.Next = "you need the rights to make Jobs and ResourceClaimTemplates, and to exec into pods, in that namespace (berth help hosts)"
 		}
 	}
 	return err

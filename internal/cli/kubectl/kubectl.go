@@ -188,7 +188,7 @@ func nextStep(e *Error) string {
 	has := func(part string) bool { return strings.Contains(e.Text, part) }
 	switch {
 	case e.Code == "Forbidden":
-		return "you need the rights to list pods and to get pods/proxy there (docs/guide/nodes.md); another user: --context NAME"
+		return "you need the rights to list pods and to get pods/proxy there (berth help nodes); another user: --context NAME"
 	case e.Code == "Unauthorized", has("must be logged in"):
 		return "log in to the cluster, or choose another user: --context NAME"
 	case has("context") && has("does not exist"):

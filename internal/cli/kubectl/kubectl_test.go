@@ -143,7 +143,7 @@ func TestFailures(t *testing.T) {
 		{"silent", "fail:", "", "warning", ""},
 		{"no JSON", "print:<html>", "", "did not print JSON", "--output json"},
 		{"no answer", "print:", "", "did not print JSON", ""},
-		{"no pods", `print:{"items":[]}`, "", "no pod of berth's driver in the namespace berth-system", "docs/guide/kubernetes.md"},
+		{"no pods", `print:{"items":[]}`, "", "no pod of berth's driver in the namespace berth-system", "berth help kubernetes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			lab, _ := cluster(t, c.how, patience)

@@ -46,7 +46,7 @@ func (c *Cluster) Pods(ctx context.Context) ([]Pod, error) {
 	}
 	pods := list.best()
 	if len(pods) == 0 {
-		return nil, &Error{Text: "no pod of berth's driver in the namespace " + c.Namespace, Next: "install the driver as docs/guide/kubernetes.md says, or say where it is: --namespace NAME"}
+		return nil, &Error{Text: "no pod of berth's driver in the namespace " + c.Namespace, Next: "install the driver as berth help kubernetes says, or say where it is: --namespace NAME"}
 	}
 	return pods, nil
 }

@@ -154,7 +154,7 @@ berth resume, or until its program asks for it, if that is one that runs on.
 
 berth parks all processes of the lease, or none. It refuses a lease on several
 GPUs, a program under MPS, unified memory, and what the driver refuses, and says
-why. docs/guide/sharing.md says more.
+why. berth help sharing says more.
 
 A process that has opened GPU memory of another one (CUDA IPC) would not come
 back. So berth refuses a lease with several processes on the GPU, or with

@@ -46,9 +46,9 @@ leases at all, and leaves its slots to others.
 
 If there is no room, the request waits as long as it takes, or for --timeout.
 Ctrl-C withdraws it. berth takes no lease and exits with 127 if there is no such
-command, and with 126 if it cannot run it. docs/guide/enforcement.md
-explains what holds a program to its memory. With --isolation cgroup, the kernel
-refuses it the GPUs that it has not leased, or berth refuses to start it.`,
+command, and with 126 if it cannot run it. berth help enforcement explains what
+holds a program to its memory. With --isolation cgroup, the kernel refuses it
+the GPUs that it has not leased, or berth refuses to start it.`,
 		Example: `  berth exec --memory 8GiB -- python train.py
   berth exec -- python train.py
   berth exec --gpus 2 --memory 40GiB --timeout 1h -- torchrun fit.py

@@ -35,7 +35,7 @@ and loses no event.
 
 You may give --code, --gpu and --lease several times: an event must match one of
 each. Whatever you choose, an event with the code gap tells you where events are
-missing. docs/reference/events.md lists the codes.`,
+missing. berth help event-codes lists the codes.`,
 		Example: `  berth events --since 1h
   berth events --follow --severity warning
   berth events --gpu 0 --code throttle --code resume

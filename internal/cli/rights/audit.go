@@ -38,7 +38,7 @@ func newAudit(con *console.Console) *cobra.Command {
 		Long: `Show who did what to the things of others, who changed settings, roles and
 tokens, which processes berth ended, and who was refused: the newest 100
 entries, oldest first. With --since, show all of them after that time. You need
-the role admin. docs/guide/access.md says what is in the log.`,
+the role admin. berth help access says what is in the log.`,
 		Example: `  berth audit
   berth audit --since 7d --user alice
   berth audit --what release --json | jq -r .object.id

@@ -313,7 +313,7 @@ func byName(ctx context.Context, c *client.Client, text string, do func(name str
 	name, found := console.Pick(text, named)
 	switch {
 	case errors.Is(found, console.ErrNothing):
-		next := "no service has a command: docs/start/models.md shows how to give it one"
+		next := "no service has a command: berth help models shows how to give it one"
 		if len(names) > 0 {
 			next = words.Suggest(text, names, "berth services lists them")
 		}

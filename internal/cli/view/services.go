@@ -26,7 +26,7 @@ func (s *Services) Answer() any { return s.Services }
 func (s *Services) Lines(to term.Screen) []string {
 	all := s.Services.Services
 	if len(all) == 0 {
-		return []string{to.Hang(term.Plain, "", "There is no service with a command. Give one a command in berth.yaml, under services; docs/start/models.md shows how.")}
+		return []string{to.Hang(term.Plain, "", "There is no service with a command. Give one a command in berth.yaml, under services; berth help models shows how.")}
 	}
 	lines := s.table(to).Lines(to.Width, to.Painter)
 	for _, one := range all {

@@ -55,7 +55,7 @@ func journalOf(ctx context.Context, c Daemon) []Finding {
 	}
 	found := []Finding{{Topic: "journal", Grade: Fine, Text: "can be written"}}
 	if _, limits, contained := strings.Cut(ready.Text, "Ready, with limits. "); contained {
-		found = append(found, Finding{"container", Notice, limits, "docs/guide/access.md says what a daemon in a container can and cannot do"})
+		found = append(found, Finding{"container", Notice, limits, "berth help access says what a daemon in a container can and cannot do"})
 	}
 	if ready.Past != "" {
 		found = append(found, Finding{Topic: "past", Grade: Fine, Text: ready.Past})

@@ -247,7 +247,7 @@ func TestDaemon(t *testing.T) {
 		{"a journal that cannot be written", answers{status: api.StatusAll{Version: "1", Monitoring: true}, unready: errors.New("the disk is full")},
 			[]string{"ok runs", "ok 0 leases", "broken the disk is full → make room"}},
 		{"in a container", answers{status: api.StatusAll{Version: "1", Monitoring: true}, ready: api.Ready{Text: "Ready, with limits. Processes of the host are not seen."}},
-			[]string{"ok runs", "ok 0 leases", "ok can be written", "note Processes of the host are not seen. → docs/guide/access.md"}},
+			[]string{"ok runs", "ok 0 leases", "ok can be written", "note Processes of the host are not seen. → berth help access"}},
 		{"services", answers{status: api.StatusAll{Version: "1", Monitoring: true}, serves: api.Services{
 			Services: []api.Service{{Name: "red", State: "ready"}, {Name: "blue", State: "failed", Failure: &api.ServiceFailure{Count: 3, Why: "it was not ready"}}}, Front: &api.FrontState{Listen: "127.0.0.1:0", Address: "127.0.0.1:8080"},
 		}}, []string{"ok runs", "ok 0 leases", "ok can be written", "ok takes requests for services on 127.0.0.1:8080", "note blue has failed 3 times: it was not ready → look at its log: berth logs blue", "ok 2 services with a program, 1 ready"}},

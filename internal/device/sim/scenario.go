@@ -37,7 +37,7 @@ const (
 func readScenario(known *catalog, path string, firstIndex int) (*scenario, error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, &device.Error{Op: "read the scenario", Err: err, Hint: "name a file in the language of docs/guide/simulator.md"}
+		return nil, &device.Error{Op: "read the scenario", Err: err, Hint: "name a file in the language of berth help simulator"}
 	}
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))

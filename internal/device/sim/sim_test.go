@@ -121,7 +121,7 @@ func TestSpecErrors(t *testing.T) {
 		{"257", `simulate "257": 257 devices: between 0 and 256 are possible` + hint},
 		{"99999999999999999999", `simulate "99999999999999999999": 99999999999999999999 devices: between 0 and 256 are possible` + hint},
 		{"40xdgx-h200", `simulate "40xdgx-h200": more than 256 devices` + hint},
-		{"./none.yaml", `read the scenario: open ./none.yaml: no such file or directory (name a file in the language of docs/guide/simulator.md)`},
+		{"./none.yaml", `read the scenario: open ./none.yaml: no such file or directory (name a file in the language of berth help simulator)`},
 	} {
 		_, err := sim.Open(c.spec, sim.Options{})
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) {

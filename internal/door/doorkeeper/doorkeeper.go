@@ -146,18 +146,22 @@ func (d Doorkeeper) NeedsCredential(c *Caller) bool {
 }
 
 // probes reports whether a request asks for the health of the daemon, or for a file of
-// the page. Everybody may ask for those, and the answer does not depend on a token.
+// the page or of the manual. Everybody may ask for those, and the answer does not depend on a token.
 func probes(r *http.Request) bool {
 	switch path := r.URL.Path; {
 	case path == "/healthz", path == "/readyz":
 		return true
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		return false
-	case path == "/", path == "/favicon.svg":
+	case path == "/", path == "/favicon.svg", path == "/help":
 		return true
 	default:
-		file, is := strings.CutPrefix(path, "/assets/")
-		return is && file != "" && file != ".." && !strings.Contains(file, "/")
+		for _, folder := range []string{"/assets/", "/help/pictures/", "/help/"} {
+			if file, is := strings.CutPrefix(path, folder); is {
+				return file != "" && file != "." && file != ".." && !strings.Contains(file, "/")
+			}
+		}
+		return false
 	}
 }
 

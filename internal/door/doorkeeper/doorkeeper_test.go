@@ -198,6 +198,13 @@ func TestAccessOverTCP(t *testing.T) {
 		{name: "beside its files", token: "secret", host: "gpu7", method: "GET", path: "/assets/../api/leases", status: 401},
 		{name: "below its files", token: "secret", host: "gpu7", method: "GET", path: "/assets/x/y", status: 401},
 		{name: "no file", token: "secret", host: "gpu7", method: "GET", path: "/assets/", status: 401},
+		{name: "the manual where a token is needed", token: "secret", host: "gpu7", method: "GET", path: "/help", status: 200},
+		{name: "a page of it on another machine", from: "192.0.2.7", host: "gpu7", method: "GET", path: "/help/access", status: 200},
+		{name: "a picture of it", token: "secret", host: "gpu7", method: "GET", path: "/help/pictures/top.png", status: 200},
+		{name: "a post to it", token: "secret", host: "gpu7", path: "/help", status: 401},
+		{name: "beside it", token: "secret", host: "gpu7", method: "GET", path: "/help/../api/leases", status: 401},
+		{name: "below its pictures", token: "secret", host: "gpu7", method: "GET", path: "/help/pictures/../../api/leases", status: 401},
+		{name: "what only begins like it", token: "secret", host: "gpu7", method: "GET", path: "/helpers", status: 401},
 		{name: "two slashes", token: "secret", host: "gpu7", method: "GET", path: "//api/leases", status: 401},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -18,7 +18,7 @@ func registerAccess(s *server) {
 	on := func(pattern, id, summary, description string, errors ...int) huma.Operation {
 		return on(pattern, "access", id, summary, description, errors...)
 	}
-	serve(s, on("GET /api/whoami", "whoami", "Who the daemon takes the caller for, and why", "docs/guide/access.md says what each role may do."), s.whoami)
+	serve(s, on("GET /api/whoami", "whoami", "Who the daemon takes the caller for, and why", "berth help access says what each role may do."), s.whoami)
 	serve(s, on("GET /api/quota", "quota", "What a user may have, and has",
 		"Each limit with how much of it is used, and the entry of the configuration that sets it. Of others than oneself it needs the role operator."), s.quota)
 	serve(s, on("GET /api/tokens", "tokens", "The tokens that the daemon accepts, without their secrets",

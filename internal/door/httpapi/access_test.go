@@ -23,7 +23,7 @@ import (
 
 // guestRoutes are the routes that other doors serve.
 var guestRoutes = []string{
-	"GET /", "GET /favicon.svg", "GET /assets/{file}",
+	"GET /", "GET /favicon.svg", "GET /assets/{file}", "GET /help", "GET /help/{page}", "GET /help/pictures/{file}",
 }
 
 // Every route has a verb, and nothing else has one. A daemon with a route that has

@@ -234,7 +234,7 @@ func (s *server) eventQuery(r *http.Request) (q eventQuery, refused *api.Problem
 	}
 	for _, code := range query["code"] {
 		if !slices.Contains(gpu.EventCodes(), gpu.EventCode(code)) {
-			return wrong("There is no event code %q: %s", words.Cut(code, mostGiven), words.Suggest(code, eventCodes(), "docs/reference/events.md lists the codes."))
+			return wrong("There is no event code %q: %s", words.Cut(code, mostGiven), words.Suggest(code, eventCodes(), "berth help event-codes lists the codes."))
 		}
 		q.filter.Codes = append(q.filter.Codes, gpu.EventCode(code))
 	}

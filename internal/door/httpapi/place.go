@@ -33,7 +33,7 @@ const (
 // call it, and some of them wait for long.
 func withoutPlace(pattern string) bool {
 	switch pattern {
-	case "GET /healthz", "GET /readyz", "GET /", "GET /favicon.svg", "GET /assets/{file}", "POST /api/session", "GET /api/events", "POST /api/leases/stream",
+	case "GET /healthz", "GET /readyz", "GET /", "GET /favicon.svg", "GET /assets/{file}", "GET /help/{page}", "GET /help/pictures/{file}", "POST /api/session", "GET /api/events", "POST /api/leases/stream",
 		"GET /api/front/orders", "POST /api/front/reports", "POST /api/front/bring", "POST /api/front/caller":
 		return true
 	}

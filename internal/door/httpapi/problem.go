@@ -81,7 +81,7 @@ func (s *server) notServed(w http.ResponseWriter, r *http.Request, answer http.H
 		w.Header().Set("Allow", allow)
 		problems.Write(w, problems.New(seen.status, "method_not_allowed", "%s does not take %s; it takes %s.", r.URL.Path, r.Method, allow))
 	case http.StatusNotFound:
-		problems.Write(w, problems.New(seen.status, "unknown_path", "There is nothing at %s.%s /openapi.json lists every path, and /docs is for people.", r.URL.Path, s.nearPath(r.URL.Path)))
+		problems.Write(w, problems.New(seen.status, "unknown_path", "There is nothing at %s.%s /openapi.json lists every path, /docs describes them, and /help is the manual.", r.URL.Path, s.nearPath(r.URL.Path)))
 	default:
 		s.mux.ServeHTTP(w, r)
 	}

@@ -25,7 +25,7 @@ func registerSessions(s *server) {
 		return op
 	}
 	serve(s, creating(op("POST /api/session", "sign-in", "Begin a session on the page",
-		"With the code of a link that berth open made, or with a token. The answer sets a cookie that scripts cannot read. docs/guide/access.md says what a session is worth.",
+		"With the code of a link that berth open made, or with a token. The answer sets a cookie that scripts cannot read. berth help access says what a session is worth.",
 		http.StatusUnauthorized, http.StatusTooManyRequests)), s.signIn)
 	serve(s, op("DELETE /api/session", "sign-out", "End the session that the request is made with", "", http.StatusNotFound), s.signOut)
 	serve(s, creating(op("POST /api/session/link", "session-link", "Make a link for signing in on the page",

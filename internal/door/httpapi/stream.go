@@ -32,7 +32,7 @@ const (
 
 func registerStream(s *server) {
 	op := on("POST "+wire.Path, "leases", "lease-stream", "Acquire, renew and release over one connection, with less overhead than HTTP",
-		"Send Connection: Upgrade and Upgrade: "+wire.Protocol+". After the 101 both sides send frames, as docs/reference/lease-protocol.md "+
+		"Send Connection: Upgrade and Upgrade: "+wire.Protocol+". After the 101 both sides send frames, as berth help lease-protocol "+
 			"specifies them; bodies, answers and problem codes are those of the paths that do the same. When the connection ends, the daemon withdraws its waiting requests.",
 		http.StatusUpgradeRequired)
 	op.Parameters = []*huma.Param{{Name: "Upgrade", In: "header", Required: true, Schema: &huma.Schema{Type: "string", Enum: []any{wire.Protocol}}}}
@@ -140,7 +140,7 @@ func (st *leaseStream) serve() {
 
 // badFrame returns the problem of a frame that ends the stream.
 func badFrame(format string, args ...any) *api.Problem {
-	return problems.New(http.StatusBadRequest, "bad_frame", "%s. The stream ends here; docs/reference/lease-protocol.md describes the frames.",
+	return problems.New(http.StatusBadRequest, "bad_frame", "%s. The stream ends here; berth help lease-protocol describes the frames.",
 		words.UpperFirst(fmt.Sprintf(format, args...)))
 }
 

@@ -30,6 +30,10 @@ var verbs = map[string]access.Verb{
 	"GET /favicon.svg":   access.Probe,
 	"GET /assets/{file}": access.Probe,
 
+	"GET /help":                 access.Probe, // and so is the manual
+	"GET /help/{page}":          access.Probe,
+	"GET /help/pictures/{file}": access.Probe,
+
 	"GET /openapi.json": access.Look,
 	"GET /docs":         access.Look,
 	"GET /api/version":  access.Look,

@@ -81,7 +81,7 @@ var statuses = map[series.Fault]int{
 }
 
 // errPastOff is the answer of a daemon that keeps no past.
-var errPastOff = &series.Error{Fault: series.Missing, Text: "this daemon keeps no past: an administrator turns it on with past.store in the configuration (docs/guide/past.md)"}
+var errPastOff = &series.Error{Fault: series.Missing, Text: "this daemon keeps no past: an administrator turns it on with past.store in the configuration (berth help past)"}
 
 // refuse writes an error in the form of Prometheus.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {

@@ -13,8 +13,8 @@ import (
 	"sync"
 )
 
-// file is a file of the page.
-type file struct {
+// File is a file that browsers load: of the page, or of another door.
+type File struct {
 	content   []byte
 	mediaType string
 	tag       string // of its content, for ETag
@@ -27,9 +27,10 @@ type file struct {
 // hashed matches the names in which Vite puts a hash of the content.
 var hashed = regexp.MustCompile(`^assets/.+-[A-Za-z0-9_-]{8,}\.[a-z0-9]+$`)
 
-func newFile(name string, content []byte) *file {
+// NewFile returns a file of this name, which says what type it has.
+func NewFile(name string, content []byte) *File {
 	sum := sha256.Sum256(content)
-	return &file{content: content, mediaType: mediaTypeOf(name), tag: hex.EncodeToString(sum[:12]), forever: hashed.MatchString(name)}
+	return &File{content: content, mediaType: mediaTypeOf(name), tag: hex.EncodeToString(sum[:12]), forever: hashed.MatchString(name)}
 }
 
 // mediaTypes has the types of files in a page. The tables of the machine do not count,
@@ -57,13 +58,13 @@ func mediaTypeOf(name string) string {
 }
 
 // packs reports whether compression makes a file smaller.
-func (f *file) packs() bool {
+func (f *File) packs() bool {
 	return strings.HasPrefix(f.mediaType, "text/") || f.mediaType == "image/svg+xml" || f.mediaType == "application/json"
 }
 
 // packed returns the content compressed with gzip. If the build did not compress it,
 // packed does so once, at the first request.
-func (f *file) packed() []byte {
+func (f *File) packed() []byte {
 	f.packOnce.Do(func() {
 		if f.gzip != nil || !f.packs() || len(f.content) < 512 {
 			return
@@ -78,8 +79,8 @@ func (f *file) packed() []byte {
 	return f.gzip
 }
 
-// serve answers a request with the file, in the smallest form that the browser accepts.
-func (f *file) serve(w http.ResponseWriter, r *http.Request) {
+// Serve answers a request with the file, in the smallest form that the browser accepts.
+func (f *File) Serve(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", f.mediaType)
 	h.Set("Vary", "Accept-Encoding")

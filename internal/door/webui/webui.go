@@ -22,8 +22,8 @@ var built embed.FS
 
 // Page serves the page.
 type Page struct {
-	files  map[string]*file // by path, such as "index.html" and "assets/app-3f2a9c1b.js"
-	absent *file
+	files  map[string]*File // by path, such as "index.html" and "assets/app-3f2a9c1b.js"
+	absent *File
 }
 
 // New returns the page embedded in the binary.
@@ -37,13 +37,13 @@ func New() *Page {
 
 // open reads the files of a page.
 func open(folder fs.FS) *Page {
-	p := &Page{files: map[string]*file{}}
+	p := &Page{files: map[string]*File{}}
 	_ = fs.WalkDir(folder, ".", func(path string, d fs.DirEntry, err error) error { // files that cannot be read are not served
 		if err != nil || d.IsDir() {
 			return nil
 		}
 		if content, err := fs.ReadFile(folder, path); err == nil {
-			p.files[path] = newFile(path, content)
+			p.files[path] = NewFile(path, content)
 		}
 		return nil
 	})
@@ -92,7 +92,7 @@ func (p *Page) index(w http.ResponseWriter, r *http.Request) {
 		p.serve(w, r, "index.html")
 		return
 	}
-	harden(w.Header())
+	Harden(w.Header(), policy)
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Type", p.absent.mediaType)
 	w.WriteHeader(http.StatusServiceUnavailable)
@@ -103,13 +103,13 @@ func (p *Page) index(w http.ResponseWriter, r *http.Request) {
 
 // serve serves a file of the page.
 func (p *Page) serve(w http.ResponseWriter, r *http.Request, path string) {
-	harden(w.Header())
+	Harden(w.Header(), policy)
 	f := p.files[path]
 	if f == nil {
 		problems.Write(w, problems.New(http.StatusNotFound, "unknown_path", "The page has no file %s. Load the page again: it may be of another release.", r.URL.Path))
 		return
 	}
-	f.serve(w, r)
+	f.Serve(w, r)
 }
 
 // policy limits what a browser does for the page: it loads from and calls only this
@@ -119,8 +119,9 @@ func (p *Page) serve(w http.ResponseWriter, r *http.Request, path string) {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; frame-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// harden sets the headers by which a browser keeps other pages away from this one.
-func harden(h http.Header) {
+// Harden sets the headers by which a browser keeps to a policy, and keeps other pages away
+// from this one.
+func Harden(h http.Header, policy string) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY") // for browsers that do not know frame-ancestors

@@ -184,7 +184,7 @@ func TestAbsentPage(t *testing.T) {
 			t.Errorf("absent.html has %s", forbidden)
 		}
 	}
-	p.files = map[string]*file{}
+	p.files = map[string]*File{}
 	got := ask(handler(p), "GET", "/")
 	if text := body(t, got); got.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "make web") || got.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("%d %v %s", got.StatusCode, got.Header, text)

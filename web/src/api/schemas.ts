@@ -152,7 +152,7 @@ export interface AuditEntry {
   time: string;
   /** Who did it, or wanted to. */
   who: AuditActor;
-  /** What was done: the verb of docs/reference/access.md, or kill, create, rotate, torn, lost. */
+  /** What was done: the verb of berth help roles, or kill, create, rotate, torn, lost. */
   what: string;
   /** What it was done to. */
   object?: AuditObject;

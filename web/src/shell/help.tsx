@@ -12,6 +12,7 @@ export function Help({ onClose }: { onClose: () => void }) {
         <dt><kbd>Esc</kbd></dt><dd>close a dialog, leave a filter</dd>
         <dt><kbd>?</kbd></dt><dd>show this</dd>
       </dl>
+      <p>Everything else is in <a href="help">the manual</a>; <code>berth help</code> shows the same pages in a terminal.</p>
     </Dialog>
   );
 }

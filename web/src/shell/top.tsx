@@ -43,6 +43,7 @@ export function Top({ onHelp }: { onHelp: () => void }) {
       <div class="top-end">
         <Live />
         <Person />
+        <a href="help" title="The manual of this release">Manual</a>
         <ThemeSwitch />
         <button type="button" class="plain round help-button" aria-label="Keyboard help" title="Keyboard help (?)" onClick={onHelp}>?</button>
       </div>
