@@ -28,7 +28,7 @@ var foreign = map[string][]string{
 // otherwise has words for what no command of berth does, and what does it.
 var otherwise = map[string]string{"upgrade": upgrade, "update": upgrade, "self-update": upgrade}
 
-const upgrade = "what installed berth upgrades it: sudo apt install ./berth_….deb or sudo dnf install ./berth-….rpm with the new package; from the archive, sudo install bin/berth bin/berth-serve /usr/local/bin/ and sudo systemctl restart berth; in Python, pip install --upgrade berth-gpu. What runs goes on: docs/start/install.md"
+const upgrade = "what installed berth upgrades it: sudo apt install ./berth_….deb or sudo dnf install ./berth-….rpm with the new package; from the archive, sudo install bin/berth bin/berth-serve /usr/local/bin/ and sudo systemctl restart berth; in Python, pip install --upgrade berth-gpu. What runs goes on: berth help install"
 
 // foreignFlags has flags of other tools, or of other commands where a command is named, and
 // what to write instead.
