@@ -23,10 +23,11 @@ const (
 
 // daemon is berth, started and killed again and again in the same place.
 type daemon struct {
-	berth  string
-	dir    string
-	random *rand.Rand
-	gentle bool // every third time it is asked to end, and not killed
+	berth   string
+	dir     string
+	replace string // command that replaces the daemon of this machine instead, which systemd runs
+	random  *rand.Rand
+	gentle  bool // every third time it is asked to end, and not killed
 
 	cmd    *exec.Cmd
 	exited chan error
@@ -37,12 +38,27 @@ type daemon struct {
 	over   chan struct{}   // closed then
 }
 
-func (d *daemon) socket() string { return filepath.Join(d.dir, "s") }
+func (d *daemon) socket() string {
+	if d.replace != "" {
+		return "/run/berth/berth.sock"
+	}
+	return filepath.Join(d.dir, "s")
+}
+
+func (d *daemon) state() string {
+	if d.replace != "" {
+		return "/var/lib/berth"
+	}
+	return filepath.Join(d.dir, "state")
+}
 
 func (d *daemon) logName() string { return filepath.Join(d.dir, "log") }
 
 // prepare writes the configuration and starts the daemon for the first time.
 func (d *daemon) prepare() error {
+	if d.replace != "" {
+		return d.wait()
+	}
 	text := fmt.Sprintf("gpu: {max_pipelines: %d, monitor_interval: 200ms}\n", slots)
 	if err := os.WriteFile(filepath.Join(d.dir, "berth.yaml"), []byte(text), 0o600); err != nil {
 		return err
@@ -60,7 +76,7 @@ func (d *daemon) start() error {
 	}
 	defer log.Close()
 	d.cmd = exec.Command(d.berth, "serve", "--config", filepath.Join(d.dir, "berth.yaml"), "--devices", devices,
-		"--state-dir", filepath.Join(d.dir, "state"), "--socket", d.socket(), "--listen", "")
+		"--state-dir", d.state(), "--socket", d.socket(), "--listen", "")
 	d.cmd.Stderr = log
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := d.cmd.Start(); err != nil {
@@ -114,6 +130,16 @@ func (d *daemon) killAgainAndAgain(ctx context.Context, enough int, most time.Du
 			return d.endedByItself(err)
 		case <-time.After(min(life, 2*time.Second)):
 		}
+		if d.replace != "" {
+			if said, err := exec.Command("/bin/sh", "-c", d.replace).CombinedOutput(); err != nil {
+				return fmt.Errorf("%s: %w\n%s", d.replace, err, said)
+			}
+			d.kills, d.asked = d.kills+1, d.asked+1
+			if err := d.wait(); err != nil {
+				return err
+			}
+			continue
+		}
 		if d.gentle && d.random.IntN(3) == 0 {
 			if err := d.ask(); err != nil {
 				return err
@@ -159,7 +185,7 @@ func (d *daemon) ask() error {
 }
 
 func (d *daemon) stop() {
-	if d.broken == nil {
+	if d.broken == nil && d.replace == "" {
 		_ = d.kill()
 	}
 }

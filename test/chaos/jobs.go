@@ -51,7 +51,7 @@ func newStage(o options, before ...func(*stage) error) (*stage, error) {
 		return nil, err
 	}
 	s := &stage{dir: dir, record: newRecord(nil)}
-	s.daemon = &daemon{berth: berth, dir: dir, random: rand.New(rand.NewPCG(o.seed, 1)), over: make(chan struct{})}
+	s.daemon = &daemon{berth: berth, dir: dir, replace: o.replace, random: rand.New(rand.NewPCG(o.seed, 1)), over: make(chan struct{})}
 	names := []string{"nobody", "daemon", "games"}
 	me, err := user.Current()
 	if err != nil {
@@ -189,7 +189,7 @@ func (s *stage) print() {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "users\t%d\n", len(s.users))
 	fmt.Fprintf(w, "daemon killed with -9\t%d\n", s.kills-s.asked)
-	fmt.Fprintf(w, "daemon ended with SIGTERM\t%d\n", s.asked)
+	fmt.Fprintf(w, "daemon asked to end, or replaced\t%d\n", s.asked)
 	fmt.Fprintf(w, "restart until it answers\t%s\n", times(s.starts))
 	for _, what := range slices.Sorted(maps.Keys(s.record.counts)) {
 		fmt.Fprintf(w, "%s\t%d\n", what, s.record.counts[what])
@@ -201,9 +201,9 @@ func (s *stage) print() {
 // inspectTheEnd checks that nothing is left when all jobs have ended: no lease, no minder
 // and no record of a run.
 func (s *stage) inspectTheEnd() {
-	runs := filepath.Join(s.dir, "state", "jobs", "runs")
+	runs := filepath.Join(s.state(), "jobs", "runs")
 	left := func() string {
-		if all := minderProcesses(s.dir); len(all) > 0 {
+		if all := minderProcesses(s.state()); len(all) > 0 {
 			return fmt.Sprintf("minders are left: %v", all)
 		}
 		files, err := os.ReadDir(runs)

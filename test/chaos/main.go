@@ -22,6 +22,10 @@
 // At last minders are killed, the machine is started again, or so it seems, and the disk
 // is full; the last two need root.
 //
+// With -replace, leases and jobs are those of the daemon that is installed here, with the
+// devices and slots that this program would give it, and a command that replaces its package
+// takes the place of the kills.
+//
 // It prints a summary and ends with an error if a promise was broken.
 //
 //	make build && go run ./test/chaos -seconds 60
@@ -43,6 +47,7 @@ import (
 // options are what a run is made from.
 type options struct {
 	berth    string
+	replace  string
 	seconds  float64
 	clients  int
 	minKills int
@@ -57,6 +62,7 @@ func main() {
 	}
 	var o options
 	flag.StringVar(&o.berth, "berth", "bin/berth", "the binary to try")
+	flag.StringVar(&o.replace, "replace", "", "try the daemon that is installed on this machine, and have this command replace it instead of killing one")
 	flag.Float64Var(&o.seconds, "seconds", 60, "how long to go on")
 	flag.IntVar(&o.clients, "clients", 64, "how many clients there are")
 	flag.IntVar(&o.minKills, "kills", 100, "how often the daemon is killed at least")
@@ -108,7 +114,7 @@ func leases(o options) error {
 	}
 	fmt.Printf("%d clients, %g seconds, at least %d kills\n", o.clients, o.seconds, o.minKills)
 
-	d := &daemon{berth: o.berth, dir: dir, random: rand.New(rand.NewPCG(o.seed, 0)), over: make(chan struct{})}
+	d := &daemon{berth: o.berth, dir: dir, replace: o.replace, random: rand.New(rand.NewPCG(o.seed, 0)), over: make(chan struct{})}
 	if err := d.prepare(); err != nil {
 		return err
 	}

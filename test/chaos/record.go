@@ -185,7 +185,7 @@ func (r *record) print(d *daemon) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "daemon killed with -9\t%d\n", d.kills)
+	fmt.Fprintf(w, "daemon killed or replaced\t%d\n", d.kills)
 	fmt.Fprintf(w, "restart until it answers\t%s\n", times(d.starts))
 	for _, what := range slices.Sorted(maps.Keys(r.counts)) {
 		fmt.Fprintf(w, "%s\t%d\n", what, r.counts[what])

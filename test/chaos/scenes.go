@@ -257,7 +257,7 @@ func fullDisk(o options) error {
 	}
 	state := ""
 	s, err := newStage(o, func(s *stage) error {
-		state = filepath.Join(s.dir, "state")
+		state = s.state()
 		return cmp.Or(os.Mkdir(state, 0o700), syscall.Mount("none", state, "tmpfs", 0, "size=24m,mode=0700"))
 	})
 	if err != nil {

@@ -3,6 +3,7 @@
 #
 #   check.sh fresh VERSION     install, use, remove, install again
 #   check.sh upgrade VERSION   upgrade and downgrade under load, kill -9
+#   check.sh swaps             the chaos of leases and jobs while the package is replaced
 #   check.sh rebooted          after a reboot
 #   check.sh purge             nothing is left
 #   check.sh others VERSION    the archive, and the rpm with its scripts
@@ -131,6 +132,17 @@ upgrade() {
 	check "a killed daemon is back" within 60 bash -c "$(declare -f main_process); [ \$(main_process) != $first ] && [ \$(main_process) != 0 ] && berth leases"
 	check "with the lease and the job" bash -c "$(declare -f holds running one as); job=$job; holds kept && running && one"
 	check "disabled stays disabled after an upgrade" bash -c "$(declare -f get); packages=$packages; systemctl disable -q berth && get old && get new && ! systemctl is-enabled -q berth; ok=\$?; systemctl enable -q berth; exit \$ok"
+}
+
+swap() { if says 0.0.9; then get new; else get old; fi; }
+swaps() {
+	check "a package for the chaos" get new
+	sed -i 's/^  #devices: auto/  devices: "sim:4xrtx-4060"/; s/^  #max_pipelines: null/  max_pipelines: 6/' /etc/berth/berth.yaml
+	systemctl restart berth
+	check "the chaos of leases and jobs, the package replaced ten times each way in both" /root/chaos -replace "/bin/bash /root/check.sh swap" \
+		-scenes leases,jobs -seconds 30 -clients 32 -kills 20 -job-kills 20
+	sed 's/^/        /' /tmp/said
+	check "it goes" apt-get purge -y -q berth
 }
 
 rebooted() {

@@ -68,6 +68,7 @@ inside() { test/systemd/run.sh in "$machine" /bin/bash /root/check.sh "$@"; }
 [ -d "$machine/usr" ] || test/systemd/run.sh make "$machine"
 for command in go node gcc; do [ ! -e "$machine/usr/bin/$command" ] || { echo "the machine has $command" >&2; exit 1; }; done
 cp test/release/check.sh "$machine/root/"
+CGO_ENABLED=0 go build -trimpath -o "$machine/root/chaos" ./test/chaos
 mkdir -p "$machine/root/packages"
 cp "$new" "$machine/root/packages/new.deb"
 cp "$old" "$machine/root/packages/old.deb"
@@ -91,6 +92,7 @@ test/systemd/run.sh stop "$machine"
 test/systemd/run.sh start "$machine"
 inside rebooted || failed=yes
 inside purge || failed=yes
+inside swaps || failed=yes
 inside others "$BERTH_VERSION" || failed=yes
 [ -z "$failed" ] || exit 1
 echo "The release works as people use it."
