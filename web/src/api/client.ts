@@ -1,3 +1,4 @@
+import { takeEarly } from './early';
 import type {
   Alerts, Available, Batches, Explanation, InstantAnswer, Lease, Leases, PastLeases, Problem, RangeAnswer, Settings, StatusAll, Whoami,
 } from './types';
@@ -81,7 +82,8 @@ export async function call<T>(where: string, options: Options = {}): Promise<T> 
   let answer: Response;
   let text: string;
   try {
-    answer = await fetch(address(where, query), init);
+    const at = address(where, query);
+    answer = (method === 'GET' ? await takeEarly(at) : undefined) ?? (await fetch(at, init));
     text = await answer.text();
   } catch (err) {
     if (signal?.aborted) throw err;
