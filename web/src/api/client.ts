@@ -99,7 +99,7 @@ export const api = {
   leases: (o?: Options) => call<Leases>('/api/leases', o),
   lease: (user: string | undefined, id: string, o?: Options) => call<Lease>(path('api', 'leases', id), { ...o, query: { user } }),
   explain: (user: string | undefined, id: string, o?: Options) =>
-    call<Explanation>(path('api', 'leases', id, 'explain'), { ...o, query: { user } }),
+    call<Explanation>(path('api', 'leases', id, 'explain'), { ...o, query: { user, ...o?.query } }),
   available: (o?: Options) => call<Available>('/api/gpu/memory/available', o),
   past: (query: Options['query'], o?: Options) => call<PastLeases>('/api/past/leases', { ...o, query }),
   batches: (o?: Options) => call<Batches>('/api/batches', o),
