@@ -41,7 +41,14 @@ test('the first load is small, from one host, and under a strict policy', async 
 test('the first load asks once, and for what it shows', async () => {
   const d = await Daemon.start({ scenario: '2', config: 'gpu:\n  max_pipelines: 64\n' });
   try {
-    for (let i = 0; i < 40; i++) await d.lease({ id: `lease-${i}`, gpu: '1', memory_mb: 100 });
+    let last;
+    for (let i = 0; i < 40; i++) last = await d.lease({ id: `lease-${i}`, gpu: '1', memory_mb: 100 });
+    // The page knows the daemon's clock by its samples: what is about as old as they are,
+    // it asks for again.
+    for (let newest = 0; newest < Date.parse(last.granted) + 10_000; await new Promise((r) => setTimeout(r, 100))) {
+      const { value } = await d.request('GET', '/api/gpu/status/all');
+      newest = Math.max(...value.gpus.map((g) => Date.parse(g.sample?.time ?? 0)));
+    }
     const asked = [];
     const context = await (await browser()).newContext({ viewport: { width: 1400, height: 900 } });
     const page = await context.newPage();
