@@ -74,8 +74,8 @@ function about(s: number): string {
   return `${Math.floor(s / 86_400)}${thin}d`;
 }
 
-// Times are written by hand: the first of the browser's formats takes a tenth of the time
-// until the first view.
+// Times are written by hand: the formats of the browser take milliseconds to make, before
+// the first view.
 const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sept', 'Oct', 'Nov', 'Dec'];
 const digits = (n: number): string => String(n).padStart(2, '0');
 
