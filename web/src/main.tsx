@@ -13,7 +13,7 @@ async function start(): Promise<void> {
   beginNarrow();
   await signInFromAddress();
   listen(() => void signInFromAddress().then(refresh));
-  begin();
+  await begin();
   const at = document.getElementById('page');
   if (at) render(<App />, at);
 }

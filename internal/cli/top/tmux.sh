@@ -181,7 +181,7 @@ shows 'LEASES 6'
 kill -9 "$daemon"; wait "$daemon" 2>/dev/null || true
 shows 'No answer from the daemon since'
 shows 'simulate-flow'
-"$berth" serve --devices "sim:$root/internal/cli/top/testdata/machine.yaml" --state-dir "$dir/state" --listen '' >>"$dir/log" 2>&1 &
+"$berth" serve --devices "sim:$machine" --state-dir "$dir/state" --listen '' >>"$dir/log" 2>&1 &
 daemon=$!
 hides 'No answer'
 shows 'LEASES 6'

@@ -50,6 +50,7 @@ func registerEvents(s *server) {
 			{Name: "Last-Event-ID", In: "header", Description: "Only events after this id.", Schema: &huma.Schema{Type: "integer"}},
 			{Name: "after", In: "query", Description: "The same, for clients that cannot set headers. The header wins over it.", Schema: &huma.Schema{Type: "integer"}},
 			{Name: "limit", In: "query", Description: "With follow=false: send at most this many events. If there are more, the header Link has the address of the next page, with rel=\"next\".", Schema: &huma.Schema{Type: "integer"}},
+			{Name: "newest", In: "query", Description: "Begin with the newest so many of the kept events, at most 256, and leave out those before them. Not with after or limit; a stream that goes on after Last-Event-ID ignores it.", Schema: &huma.Schema{Type: "integer"}},
 			{Name: "follow", In: "query", Description: "false: send the kept events and end.", Schema: &huma.Schema{Type: "boolean", Default: true}},
 			severalParam("code", "Only events with one of these codes."),
 			severalParam("gpu", "Only events about one of these devices, by index or UUID."),
@@ -95,6 +96,24 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
 	after, said := q.after, q.after // the last event examined, and the last id that the reader has
+	if q.newest > 0 {
+		t := mine.Enter(r.Context(), fair.Heavy)
+		if t == nil {
+			return
+		}
+		var found []*events.Entry
+		found, after = s.newestEvents(out, q.newest)
+		text := out.encode(found)
+		t.Leave()
+		out.write(text)
+		if len(found) > 0 {
+			said = found[len(found)-1].Event.ID
+		}
+		if !q.follow {
+			out.flush()
+			return
+		}
+	}
 	for sent := 0; out.err == nil; {
 		found, more := s.Events.Entries(after, mostAtOnce)
 		if len(found) > 0 {
@@ -144,6 +163,17 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// newestEvents returns the newest of the kept events that a reader chooses, and the id of
+// the last event that it examined.
+func (s *server) newestEvents(out *eventWriter, most int) (found []*events.Entry, last uint64) {
+	found, _ = s.Events.Entries(0, math.MaxInt)
+	if len(found) > 0 {
+		last = found[len(found)-1].Event.ID
+	}
+	found = out.choose(found)
+	return found[max(0, len(found)-most):], last
+}
+
 // eventPage writes the first events that a query selects, and the address of the page
 // after them.
 func (s *server) eventPage(out *eventWriter, r *http.Request, q eventQuery, mine *fair.Queue) {
@@ -189,6 +219,7 @@ type eventQuery struct {
 	after  uint64
 	follow bool
 	limit  int // of a page; 0 if the stream is no page
+	newest int // of the kept events; 0 for all of them
 	filter gpu.EventFilter
 }
 
@@ -200,13 +231,13 @@ func (s *server) eventQuery(r *http.Request) (q eventQuery, refused *api.Problem
 	query := r.URL.Query()
 	for name, values := range query {
 		switch name {
-		case "after", "follow", "limit", "severity":
+		case "after", "follow", "limit", "newest", "severity":
 		case "code", "gpu", "lease":
 			if len(values) > mostChosen {
 				return wrong("%s is given %d times: at most %d are allowed.", name, len(values), mostChosen)
 			}
 		default:
-			return wrong("There is no parameter %q here: %s", name, words.Suggest(name, []string{"after", "follow", "limit", "code", "gpu", "lease", "severity"}, "use after, follow, limit, code, gpu, lease and severity."))
+			return wrong("There is no parameter %q here: %s", name, words.Suggest(name, []string{"after", "follow", "limit", "newest", "code", "gpu", "lease", "severity"}, "use after, follow, limit, newest, code, gpu, lease and severity."))
 		}
 	}
 	// A browser that opened the stream with after says in the header how far it has
@@ -230,6 +261,17 @@ func (s *server) eventQuery(r *http.Request) (q eventQuery, refused *api.Problem
 		}
 		if q.follow {
 			return wrong("limit is for the events that are kept: give follow=false with it.")
+		}
+	}
+	if text := query.Get("newest"); text != "" {
+		if q.newest, err = strconv.Atoi(text); err != nil || q.newest < 1 || q.newest > mostAtOnce {
+			return wrong("newest is a number from 1 to %d, not %q.", mostAtOnce, words.Cut(text, mostGiven))
+		}
+		if query.Has("after") || q.limit > 0 {
+			return wrong("newest says where a stream begins: leave out after and limit, or leave out newest.")
+		}
+		if last != "" { // it goes on
+			q.newest = 0
 		}
 	}
 	for _, code := range query["code"] {

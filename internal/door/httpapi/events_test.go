@@ -84,6 +84,10 @@ func TestEventsAreFiltered(t *testing.T) {
 		{"&severity=critical", admin, "1002"},
 		{"&severity=warning&lease=b&after=1001", admin, "1003"},
 		{"&code=throttle&after=5", admin, "999 1001"}, // a gap comes through
+		{"&newest=2", admin, "1002 1003"},
+		{"&newest=9", admin, "1000 1001 1002 1003"},
+		{"&newest=1&gpu=1", admin, "1002"},
+		{"&newest=3&lease=a", viewer, ""}, // who does not see whose lease it is
 	} {
 		r := httptest.NewRequest("GET", "/api/events?follow=false"+c.query, nil)
 		w := httptest.NewRecorder()
@@ -96,6 +100,64 @@ func TestEventsAreFiltered(t *testing.T) {
 		}
 		if got := strings.Join(ids, " "); got != c.want {
 			t.Errorf("%q gives %q, want %q", c.query, got, c.want)
+		}
+	}
+}
+
+// A stream that begins with the newest events goes on with each one that comes, once. One
+// that goes on after an id has all since then.
+func TestNewestEventsAndThoseAfter(t *testing.T) {
+	d := open(t, "")
+	synctest.Test(t, func(t *testing.T) {
+		d.Events = events.New(100, time.UnixMicro(1000))
+		publish := func(code gpu.EventCode) { d.Events.Publish(gpu.Event{Code: code, Severity: gpu.Note}) }
+		for range 5 {
+			publish(gpu.EventThrottle)
+		}
+		publish(gpu.EventCritical) // 1005
+		ctx, stop := context.WithCancel(t.Context())
+		read := func(query, last string) *httptest.ResponseRecorder {
+			r := httptest.NewRequestWithContext(ctx, "GET", "/api/events?"+query, nil)
+			if last != "" {
+				r.Header.Set("Last-Event-ID", last)
+			}
+			w := httptest.NewRecorder()
+			go d.server.ServeHTTP(w, r.WithContext(withIdentity(r.Context(), holding(user(0).Holder, access.Admin))))
+			return w
+		}
+		begins, chooses, goesOn := read("newest=2", ""), read("newest=2&code=throttle", ""), read("newest=2", "1001")
+		synctest.Wait()
+		publish(gpu.EventThrottle) // 1006
+		time.Sleep(time.Second)    // the stream gathers for a moment
+		stop()
+		synctest.Wait()
+		for _, c := range []struct {
+			title string
+			got   *httptest.ResponseRecorder
+			want  string
+		}{{"a new stream", begins, "1004 1005 1006"}, {"one with a filter", chooses, "1003 1004 1006"}, {"one that goes on", goesOn, "1002 1003 1004 1005 1006"}} {
+			var ids []string
+			for line := range strings.Lines(c.got.Body.String()) {
+				if id, found := strings.CutPrefix(line, "id: "); found {
+					ids = append(ids, strings.TrimSpace(id))
+				}
+			}
+			if got := strings.Join(ids, " "); got != c.want {
+				t.Errorf("%s has %q, want %q", c.title, got, c.want)
+			}
+		}
+	})
+}
+
+// What newest cannot mean is refused.
+func TestNewestEventsAreRefused(t *testing.T) {
+	d := open(t, "")
+	for _, query := range []string{"newest=0", "newest=257", "newest=some", "newest=5&after=9", "newest=5&limit=5&follow=false"} {
+		r := httptest.NewRequest("GET", "/api/events?"+query, nil)
+		w := httptest.NewRecorder()
+		d.server.ServeHTTP(w, r.WithContext(withIdentity(r.Context(), user(7))))
+		if w.Code != 422 || !strings.Contains(w.Body.String(), "newest") {
+			t.Errorf("%s: %d %s", query, w.Code, w.Body)
 		}
 	}
 }

@@ -26,9 +26,15 @@ func (s *server) explain(ctx context.Context, in *body[api.LeaseRequest]) (*answ
 	return ok(out)
 }
 
-func (s *server) explainWaiting(ctx context.Context, in *named) (*answer[api.Explanation], error) {
+type explainQuery struct {
+	ID    string `path:"id" doc:"Id of the lease." maxLength:"512"`
+	User  string `query:"user" doc:"Whose lease it is: login name, uid, token:NAME or cert:NAME. Default: the caller's own, else the only one with this id." maxLength:"256"`
+	Brief bool   `query:"brief" doc:"Leave devices and ranking empty: the text says the most important of them."`
+}
+
+func (s *server) explainWaiting(ctx context.Context, in *explainQuery) (*answer[api.Explanation], error) {
 	sight := sightOf(ctx)
-	k, err := s.Desk.Seek(sight.Actor, in.name())
+	k, err := s.Desk.Seek(sight.Actor, lease.Name{User: in.User, ID: in.ID})
 	if err != nil {
 		return nil, err
 	}
@@ -39,6 +45,9 @@ func (s *server) explainWaiting(ctx context.Context, in *named) (*answer[api.Exp
 			out.Text = desk.WaitsFor(r) + out.Text
 		}
 		out.Estimate = s.Desk.Estimate(k)
+		if in.Brief {
+			out.Devices, out.Ranking = []api.Obstacle{}, []api.Ranked{}
+		}
 		return ok(out)
 	}
 	if held, standing := s.Ledger.Find(k); standing {

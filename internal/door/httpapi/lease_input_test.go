@@ -291,6 +291,11 @@ func TestWaitingRequestIsFound(t *testing.T) {
 		t.Errorf("it is %+v", l)
 	}
 	expect(t, "to trim what waits", d.ask("POST", "/api/leases/w/trim", ""), 409, "still_waiting")
+	whole := decode[api.Explanation](t, d.ask("GET", "/api/leases/w/explain", ""))
+	brief := decode[api.Explanation](t, d.ask("GET", "/api/leases/w/explain?brief=true", ""))
+	if len(whole.Devices) != 1 || len(whole.Ranking) != 1 || len(brief.Devices) != 0 || len(brief.Ranking) != 0 || brief.Text != whole.Text || brief.Text == "" {
+		t.Errorf("it is explained as %+v, and in brief as %+v", whole, brief)
+	}
 	e := decode[api.Explanation](t, d.ask("POST", "/api/leases/explain", `{"memory_mb":5000,"slots":0}`))
 	now := fmt.Sprintf(`{"allocation_id":"now","memory_mb":%d}`, e.LargestNow)
 	if e.LargestNow <= 0 || e.LargestEver <= e.LargestNow {

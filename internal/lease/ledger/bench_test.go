@@ -164,3 +164,23 @@ func BenchmarkServeHeldBack(b *testing.B) {
 		})
 	}
 }
+
+// What a look ahead takes with so many leases that end and so many requests that wait.
+func BenchmarkForesee(b *testing.B) {
+	k := newWorld().start(b)
+	for i := range 16 {
+		k.device(i, 1000)
+	}
+	ctx, leave := context.WithCancel(b.Context())
+	defer leave()
+	for i := range 200 {
+		k.grant(want(fmt.Sprintf("held-%d", i), 60, at(dev(i%16))))
+	}
+	for i := range 50 {
+		k.queue(ctx, want(fmt.Sprintf("waits-%d", i), 900, wait(time.Hour)))
+	}
+	now := time.Now()
+	for b.Loop() {
+		k.Foresee(now, func(_ lease.Holder, lasted, _ time.Duration) (time.Duration, bool) { return 2*time.Hour - lasted, true })
+	}
+}

@@ -3,7 +3,6 @@ package ledger
 import (
 	"container/heap"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
@@ -70,7 +69,7 @@ func (l *Ledger) ForeseeNew(now time.Time, r lease.Request, lasts Lasts) (Forese
 // forward plays a copy forward until each of these requests is granted or has left, if
 // that can be known.
 func (l *Ledger) forward(now time.Time, lasts Lasts, pending map[lease.Key]bool) map[lease.Key]Foreseen {
-	p := &play{Ledger: l, lasts: lasts, pending: pending, found: make(map[lease.Key]Foreseen, len(pending))}
+	p := &play{Ledger: l, lasts: lasts, ending: map[lease.Key]int{}, pending: pending, found: make(map[lease.Key]Foreseen, len(pending))}
 	for _, held := range p.book.Leases() {
 		p.follow(held, now)
 	}
@@ -120,8 +119,12 @@ type play struct {
 	*Ledger
 	lasts   Lasts
 	ends    ends
+	ending  map[lease.Key]int // how many of ends are of a lease
 	pending map[lease.Key]bool
 	found   map[lease.Key]Foreseen
+
+	unending *lease.Lease // what endless found
+	looked   bool         // endless has looked since a lease began or ended
 }
 
 // run plays until every request of the beginning was granted, has left, or waits for
@@ -144,6 +147,8 @@ func (p *play) run(now time.Time) {
 			return
 		default:
 			next := heap.Pop(&p.ends).(end)
+			p.ending[next.key]--
+			p.looked = false
 			now = latest(now, next.at)
 			if held := p.book.Lease(next.key); held != nil && held.Fence == next.fence && held.State != lease.Parked {
 				_, _ = p.apply(lease.Release{Key: next.key, Fence: next.fence, By: access.Daemon()}, now)
@@ -172,6 +177,7 @@ func (p *play) grant(now time.Time) {
 
 // follow notes when a lease ends, if that is known.
 func (p *play) follow(held *lease.Lease, now time.Time) {
+	p.looked = false
 	if held.State == lease.Parked {
 		return
 	}
@@ -182,6 +188,7 @@ func (p *play) follow(held *lease.Lease, now time.Time) {
 	}
 	if more, known := p.lasts(of, lasted, held.TimeLimit); known {
 		heap.Push(&p.ends, end{now.Add(max(more, 0)), held.Key(), held.Fence})
+		p.ending[held.Key()]++
 	}
 }
 
@@ -200,12 +207,17 @@ func (p *play) nextDeadline() (first *lease.Request) {
 // endless returns a lease of which nobody knows the end, the oldest first; nil if there is
 // none.
 func (p *play) endless() *lease.Lease {
+	if p.looked {
+		return p.unending
+	}
+	p.unending, p.looked = nil, true
 	for _, held := range p.book.Leases() {
-		if held.State != lease.Parked && !slices.ContainsFunc(p.ends, func(e end) bool { return e.key == held.Key() }) {
-			return held
+		if held.State != lease.Parked && p.ending[held.Key()] == 0 {
+			p.unending = held
+			break
 		}
 	}
-	return nil
+	return p.unending
 }
 
 // end is the expected end of a lease.

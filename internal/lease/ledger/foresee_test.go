@@ -122,3 +122,39 @@ func TestForeseeForThePatient(t *testing.T) {
 		}
 	})
 }
+
+// A lease that begins in the look ahead, and of which nobody knows the end, is in the way
+// of those after it, although nothing was in the way when somebody left before.
+func TestForeseeWhatBeginsLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newWorld().start(t)
+		k.device(0, 1000)
+		train := want("a", 600)
+		train.Holder.Name = "train"
+		k.grant(train)
+		began := time.Now()
+		for _, next := range []struct {
+			id       string
+			memory   gpu.MiB
+			patience time.Duration
+		}{{"leaves", 900, time.Hour}, {"b", 300, 48 * time.Hour}, {"c", 900, 10 * time.Hour}} {
+			k.queue(t.Context(), want(next.id, next.memory, wait(next.patience)))
+		}
+		found := k.Foresee(began, func(of lease.Holder, lasted, _ time.Duration) (time.Duration, bool) {
+			return 20*time.Hour - lasted, of.Name == "train"
+		})
+		of := func(id string) Foreseen {
+			r := want(id, 0)
+			return found[r.Key()]
+		}
+		if f := of("leaves"); !f.Leaves || f.Because != nil {
+			t.Errorf("who leaves before a ends: %+v", f)
+		}
+		if f := of("b"); !f.At.Equal(began.Add(time.Hour)) {
+			t.Errorf("b, once who was before it has left: %+v", f)
+		}
+		if f := of("c"); f.Leaves || f.Because == nil || f.Because.ID != "b" {
+			t.Errorf("c, behind b: %+v", f)
+		}
+	})
+}

@@ -1,3 +1,4 @@
+import { takeEarly } from './early';
 import type {
   Alerts, Available, Batches, Explanation, InstantAnswer, Lease, Leases, PastLeases, Problem, RangeAnswer, Settings, StatusAll, Whoami,
 } from './types';
@@ -81,7 +82,8 @@ export async function call<T>(where: string, options: Options = {}): Promise<T> 
   let answer: Response;
   let text: string;
   try {
-    answer = await fetch(address(where, query), init);
+    const at = address(where, query);
+    answer = (method === 'GET' ? await takeEarly(at) : undefined) ?? (await fetch(at, init));
     text = await answer.text();
   } catch (err) {
     if (signal?.aborted) throw err;
@@ -97,7 +99,7 @@ export const api = {
   leases: (o?: Options) => call<Leases>('/api/leases', o),
   lease: (user: string | undefined, id: string, o?: Options) => call<Lease>(path('api', 'leases', id), { ...o, query: { user } }),
   explain: (user: string | undefined, id: string, o?: Options) =>
-    call<Explanation>(path('api', 'leases', id, 'explain'), { ...o, query: { user } }),
+    call<Explanation>(path('api', 'leases', id, 'explain'), { ...o, query: { user, ...o?.query } }),
   available: (o?: Options) => call<Available>('/api/gpu/memory/available', o),
   past: (query: Options['query'], o?: Options) => call<PastLeases>('/api/past/leases', { ...o, query }),
   batches: (o?: Options) => call<Batches>('/api/batches', o),

@@ -1,5 +1,6 @@
 import { batch } from '@preact/signals';
 import { api, call, refusal, Refusal } from '../api/client';
+import { earlyAt } from '../api/early';
 import type { Event, Leases, Sample, StatusAll } from '../api/types';
 import { aboutAlerts, aboutLeases, mergeEvents } from './events';
 import { type Contact, judge } from './freshness';
@@ -14,18 +15,28 @@ const lacking: string[] = []; // those whose past it will ask for
 
 let wake: (() => void)[] = []; // ends the pauses of what is repeated
 
-export function begin(): void {
-  repeat(pollStatus, () => (document.hidden ? 10_000 : 1000));
-  repeat(pollLeases, () => (document.hidden ? 30_000 : 5000));
-  repeat(pollAlerts, () => (document.hidden ? 60_000 : 15_000));
-  repeat(pollPerson, () => 60_000);
+let drawn = false; // there is something on the screen that changes wait for
+
+// begin asks for everything again and again. It returns when the first answers are there
+// that the page is drawn from, or a moment later.
+export async function begin(): Promise<void> {
+  const first = [
+    repeat(pollStatus, () => (document.hidden ? 10_000 : 1000)),
+    repeat(pollLeases, () => (document.hidden ? 30_000 : 5000)),
+    repeat(pollPerson, () => 60_000),
+  ];
+  void repeat(pollAlerts, () => (document.hidden ? 60_000 : 15_000));
   void stream();
   setInterval(tick, 1000);
   document.addEventListener('visibilitychange', () => {
     if (!document.hidden) refresh();
   });
   addEventListener('online', refresh);
+  await Promise.race([Promise.all(first), new Promise((resolve) => setTimeout(resolve, patience))]);
+  drawn = true;
 }
+
+const patience = 100; // ms that the first picture waits for answers
 
 // refresh asks for everything now.
 export function refresh(): void {
@@ -37,13 +48,14 @@ export function refresh(): void {
 function tick(): void {
   if (document.hidden) return;
   batch(() => {
-    state.now.value = Date.now() + skew;
+    state.now.value = Date.now() + (skew ?? 0);
     state.freshness.value = judge(contact, performance.now());
   });
 }
 
-// repeat does something again and again, one at a time. refresh cuts the pause short.
-function repeat(task: () => Promise<void>, pause: () => number): void {
+// repeat does something again and again, one at a time. refresh cuts the pause short. It
+// returns when it was done once.
+function repeat(task: () => Promise<void>, pause: () => number): Promise<void> {
   const round = async () => {
     const began = performance.now();
     await task();
@@ -56,7 +68,7 @@ function repeat(task: () => Promise<void>, pause: () => number): void {
     const timer = setTimeout(done, rest);
     wake.push(done);
   };
-  void round();
+  return round();
 }
 
 // paint runs changes together, in the next frame if there will be one.
@@ -66,12 +78,14 @@ function paint(change: () => void): Promise<void> {
       batch(change);
       resolve();
     };
-    if (document.hidden) run();
+    if (document.hidden || !drawn) run();
     else requestAnimationFrame(run);
   });
 }
 
-let skew = 0; // daemon's clock minus the browser's, in ms
+let skew: number | undefined; // daemon's clock minus the browser's, in ms, at least
+let leasesFrom = earlyAt; // when the list of leases was asked for, by the browser's clock
+let alertsFrom = Date.now();
 
 async function pollStatus(): Promise<void> {
   try {
@@ -134,7 +148,7 @@ async function askPast(): Promise<void> {
   asking = true;
   const devices = lacking.splice(0);
   try {
-    const end = Math.floor(Date.now() + skew) / 1000;
+    const end = Math.floor(Date.now() + (skew ?? 0)) / 1000;
     const range = config.past?.store === 'on' ? await api.range(pastQuery, end - sparkSpan, end, 2).catch(() => undefined) : undefined;
     for (const uuid of devices) {
       let older = range && fromRange(uuid, range);
@@ -155,6 +169,7 @@ async function askPast(): Promise<void> {
 }
 
 async function pollLeases(): Promise<void> {
+  leasesFrom = state.leasesAsked.peek() ? Date.now() : earlyAt;
   try {
     const [answer, memory] = await Promise.all([allLeases(), api.available()]);
     await paint(() => {
@@ -185,6 +200,7 @@ async function allLeases(): Promise<Leases> {
 
 async function pollAlerts(): Promise<void> {
   if (state.settings.peek()?.alerts?.evaluate === 'off') return;
+  alertsFrom = Date.now();
   try {
     const answer = await api.alerts();
     await paint(() => {
@@ -222,6 +238,8 @@ const leasesSoon = soon(pollLeases);
 const alertsSoon = soon(pollAlerts);
 export { leasesSoon };
 
+const firstEvents = 20; // more than the overview shows
+
 // stream follows the events for ever, from the last one seen. A hidden page lets go
 // of its stream after a while, because a browser has few connections to one host.
 async function stream(): Promise<void> {
@@ -240,7 +258,7 @@ async function stream(): Promise<void> {
     let painting = false;
     try {
       const end = await follow(
-        last === '' ? '/api/events' : `/api/events?after=${encodeURIComponent(last)}`,
+        last === '' ? `/api/events?newest=${firstEvents}` : `/api/events?after=${encodeURIComponent(last)}`,
         stop.signal,
         (messages, lastId) => {
           if (lastId !== '') last = lastId;
@@ -297,6 +315,32 @@ function takeEvents(found: Event[]): void {
   const merged = mergeEvents(before, found);
   if (merged === before) return;
   state.events.value = merged;
-  if (found.some(aboutLeases)) leasesSoon();
-  if (found.some(aboutAlerts)) alertsSoon();
+  if (found.some((e) => aboutLeases(e) && since(e, leasesFrom))) leasesSoon();
+  if (found.some((e) => aboutAlerts(e) && since(e, alertsFrom))) alertsSoon();
+}
+
+// since reports whether an event may have happened after a time of the browser's clock.
+function since(e: Event, from: number): boolean {
+  return skew === undefined || Date.parse(e.time) >= from + skew;
+}
+
+const olderAsked = new Set<string>();
+
+// askOlder asks once for the newest events that a query chooses, also from before the page
+// was opened: the stream begins with the newest of all.
+export async function askOlder(query: string): Promise<void> {
+  if (olderAsked.has(query)) return;
+  olderAsked.add(query);
+  const found: Event[] = [];
+  try {
+    await follow(`/api/events?follow=false&${query}`, AbortSignal.timeout(15_000), (messages) => {
+      for (const m of messages) {
+        const event = read(m.data);
+        if (event) found.push(event);
+      }
+    }, () => undefined);
+  } catch {
+    olderAsked.delete(query); // whoever comes next asks again
+  }
+  state.events.value = mergeEvents(state.events.peek(), found);
 }

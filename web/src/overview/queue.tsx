@@ -80,7 +80,7 @@ function Why({ request }: { request: Waiting }) {
     const ask = () => {
       timer = undefined;
       last = performance.now();
-      api.explain(user, id, { signal: stop.signal }).then(
+      api.explain(user, id, { signal: stop.signal, query: { brief: true } }).then(
         (found) => setIt(found),
         (err: unknown) => {
           if (!stop.signal.aborted) setIt(err instanceof Error ? err.message : String(err));

@@ -6,6 +6,7 @@ import type { Alert } from '../api/types';
 import { order, resolvedLately, shownLabels } from '../alert/list';
 import { around, deviceLabel } from '../live/around';
 import { usePolled } from '../live/poll';
+import { useOlder } from '../live/older';
 import { alerts as live, device, events, settings } from '../live/state';
 import { to } from '../router';
 import { Badge, type Tone } from '../ui/badge';
@@ -19,6 +20,7 @@ export function AlertsPage() {
   const polled = usePolled((signal) => api.alerts({ signal }), 5000, [live.value]);
   const list = order(polled.data?.alerts ?? live.value);
   const resolved = useComputed(() => resolvedLately(events.value));
+  useOlder({ code: 'alert_resolved', newest: 30 });
   const off = settings.value?.alerts as { evaluate?: string } | undefined;
   return (
     <article class="view">

@@ -10,6 +10,7 @@ import { type Absent, load as loadPast, type Past } from '../history/device';
 import { everyMs, type Range, rangeOf, ranges, zoomed } from '../history/ranges';
 import { usePolled } from '../live/poll';
 import { equal } from '../live/share';
+import { useOlder } from '../live/older';
 import { available, device, events, freshness, leasesOn, machine, minute, now, settings, uuids } from '../live/state';
 import { thresholds } from '../live/thresholds';
 import { place, setParams, to } from '../router';
@@ -51,6 +52,7 @@ function Shown({ s, gone }: { s: Status; gone: boolean }) {
   const { params } = place.value;
   const r = zoomed(params.get('from'), params.get('to'), minute.peek() / 1000 + 60) ?? rangeOf(params.get('range'));
   const about = useComputed(() => events.value.filter((e) => e.gpu === uuid).slice(-40).reverse());
+  useOlder({ gpu: uuid, newest: 40 });
   const lost = gone || s.state === 'UNAVAILABLE';
   return (
     <article class="view" data-gpu={uuid}>

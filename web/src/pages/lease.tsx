@@ -9,6 +9,7 @@ import { rows, tree } from '../lease/tree';
 import { around, deviceLabel, deviceLabels } from '../live/around';
 import { sentence } from '../live/attention';
 import { usePolled } from '../live/poll';
+import { useOlder } from '../live/older';
 import { events, leases, leasesKnown, waiting } from '../live/state';
 import { Starts } from '../overview/queue';
 import { to } from '../router';
@@ -86,6 +87,7 @@ const stateTones: Record<Lease['state'], Tone> = { active: 'good', parking: 'inf
 function Shown({ l, why, error }: { l: Lease; why: Explanation | undefined; error: Error | undefined }) {
   const a = around();
   const about = useComputed(() => events.value.filter((e) => e.lease === l.id && (e.user === undefined || e.user === l.holder.user)).slice(-30).reverse());
+  useOlder({ lease: l.holder.user === undefined ? l.id : `${l.holder.user}/${l.id}`, newest: 30 });
   return (
     <article class="view" data-lease={l.id}>
       <header class="view-head">

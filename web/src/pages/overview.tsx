@@ -44,8 +44,8 @@ export function Overview() {
   // with every frame, then, with the first list of leases, what is beside them. A card
   // is drawn once with its leases, not twice: first without and then with them.
   const asked = leasesAsked.value;
-  const drawn = useGradual(asked || view === 'rows' ? list.length : 0, 0, view === 'cards' ? 1 : 3);
-  const shown = useGradual(asked ? 4 : 0, 0, 1);
+  const drawn = useGradual(asked || view === 'rows' ? list.length : 0, view === 'cards' ? 0 : 8, view === 'cards' ? 1 : 8);
+  const shown = useGradual(asked ? 4 : 0, 0, 2);
   if (machine.value === undefined) return <div class="loading" />;
   // Few rows leave room below them.
   const below = view === 'rows' && list.length <= short && !narrow.value;

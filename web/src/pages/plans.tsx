@@ -4,6 +4,7 @@ import { atLeast } from '../actions/rights';
 import { call, Refusal } from '../api/client';
 import type { Plan } from '../api/types';
 import { type PlanProblem, problemsOf } from '../plan/problems';
+import { useOlder } from '../live/older';
 import { events, me } from '../live/state';
 import { EventList } from '../ui/eventlist';
 import { Panel } from '../ui/panel';
@@ -37,6 +38,7 @@ export function PlansPage() {
   const result = useRef<HTMLDivElement>(null);
   const box = useRef<HTMLTextAreaElement>(null);
   const lately = useComputed(() => events.value.filter((e) => e.code.startsWith('plan')).slice(-20).reverse());
+  useOlder({ code: 'plan', newest: 20 });
   const may = me.value === undefined || atLeast(me.value, 'user');
 
   const ask = async (what: string, file: string) => {

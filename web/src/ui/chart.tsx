@@ -1,6 +1,7 @@
 import { useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
+import { moment } from './format';
 import { usePlot } from './plot';
 
 export interface Line {
@@ -140,7 +141,7 @@ function options(at: HTMLElement, lines: Line[], height: number, incrs: number[]
       { stroke: ink, font, grid: { stroke: rule, width: 1 }, ticks: { show: false }, size: 62, values: (_u, at) => at.map((v) => unit(v)), ...(incrs ? { incrs } : {}) },
     ],
     series: [
-      { value: (_u, v) => (v == null ? 'now' : new Date(v * 1000).toLocaleString('en-GB')) },
+      { value: (_u, v) => (v == null ? 'now' : moment(v * 1000)) },
       ...lines.map((l): uPlot.Series => {
         const stroke = ofLine(l);
         return {

@@ -8,7 +8,7 @@ const tones = { info: 'quiet', warning: 'warn', critical: 'bad' } as const;
 export const EventRow = memo(function EventRow({ event: e }: { event: Event }) {
   return (
     <li class={`event event-${tones[e.severity] ?? 'quiet'}`}>
-      <span class="event-time" title={new Date(e.time).toLocaleString('en-GB')}><Ago at={e.time} /></span>
+      <span class="event-time"><Ago at={e.time} /></span>
       <span class="event-mark" role="img" aria-label={e.severity} title={e.severity} />
       <span class="event-text">{e.text}</span>
     </li>

@@ -36,7 +36,9 @@ export function joules(value: number | undefined): string {
 }
 
 export function count(value: number | undefined): string {
-  return value === undefined ? dash : value.toLocaleString('en');
+  if (value === undefined) return dash;
+  const [whole = '', rest] = String(Math.round(value * 1000) / 1000).split('.');
+  return whole.replace(/\B(?=(\d{3})+$)/g, ',') + (rest === undefined ? '' : `.${rest}`);
 }
 
 // duration writes a length of time with its two largest units.
@@ -72,14 +74,26 @@ function about(s: number): string {
   return `${Math.floor(s / 86_400)}${thin}d`;
 }
 
-const clockFormat = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
-const dayFormat = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' });
+// Times are written by hand: the formats of the browser take milliseconds to make, before
+// the first view.
+const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sept', 'Oct', 'Nov', 'Dec'];
+const digits = (n: number): string => String(n).padStart(2, '0');
 
 // clock writes the time of day; with the day if it was long ago.
 export function clock(time: string | number, now = Date.now()): string {
   const at = typeof time === 'number' ? time : Date.parse(time);
   if (Number.isNaN(at)) return dash;
-  return Math.abs(now - at) < 20 * 3600_000 ? clockFormat.format(at) : dayFormat.format(at);
+  const d = new Date(at);
+  const minutes = `${digits(d.getHours())}:${digits(d.getMinutes())}`;
+  return Math.abs(now - at) < 20 * 3600_000 ? `${minutes}:${digits(d.getSeconds())}` : `${d.getDate()} ${months[d.getMonth()]}, ${minutes}`;
+}
+
+// moment writes a time in full: 17/11/2026, 21:04:31.
+export function moment(time: string | number | undefined): string {
+  if (time === undefined) return '';
+  const d = new Date(time);
+  if (Number.isNaN(d.getTime())) return dash;
+  return `${digits(d.getDate())}/${digits(d.getMonth() + 1)}/${d.getFullYear()}, ${digits(d.getHours())}:${digits(d.getMinutes())}:${digits(d.getSeconds())}`;
 }
 
 // plural writes a number with its noun.

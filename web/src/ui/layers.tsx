@@ -3,7 +3,7 @@ import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import { type Column, type Layer, stacked } from '../history/series';
 import { type Beside, besideWidth, latest as newest, memorySteps, timeLabels, writeBeside } from './chart';
-import { memory } from './format';
+import { memory, moment } from './format';
 import { usePlot } from './plot';
 
 export interface LayerLook {
@@ -66,7 +66,7 @@ function options(at: HTMLElement, looks: LayerLook[], whole: string | undefined,
       { stroke: ink, font, grid: { stroke: rule, width: 1 }, ticks: { show: false }, size: 62, values: (_u, list) => list.map((v) => memory(v)), incrs: memorySteps },
     ],
     series: [
-      { value: (_u, v) => (v == null ? '–' : new Date(v * 1000).toLocaleString('en-GB')) },
+      { value: (_u, v) => (v == null ? '–' : moment(v * 1000)) },
       ...from.map((look, i): uPlot.Series => ({
         label: look.label, stroke: colour(look.colour), fill: colour(look.colour), width: 0, points: { show: false },
         // The column is a sum; what is shown is the layer itself.

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { memo } from 'preact/compat';
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { count } from './format';
 
 export interface Column<T> {
   name: string;
@@ -99,6 +100,7 @@ const rowHeight = 36;
 const phoneHeight = 60;
 const headHeight = 34;
 const spare = 8; // rows that are drawn beyond what is seen
+const mostPrinted = 2000; // rows on paper
 
 // List lists thousands of rows, of which it draws those that can be seen. One row is
 // chosen with the arrow keys or j and k, and opened with Enter or a press.
@@ -120,6 +122,7 @@ export function List<T>({ label, fields: wanted, rows, id, href, open, sort, onS
   const frame = useRef<HTMLDivElement>(null);
   const grid = useRef<HTMLTableElement>(null);
   const narrow = useNarrow();
+  const paper = usePaper();
   const height = narrow ? phoneHeight : rowHeight;
   const [range, setRange] = useState({ first: 0, last: 40 });
   const [room, setRoom] = useState(0); // em; 0: not measured
@@ -208,8 +211,8 @@ export function List<T>({ label, fields: wanted, rows, id, href, open, sort, onS
     return () => removeEventListener('keydown', listen);
   }, []);
   if (rows.length === 0) return <p class="empty list-empty">{empty}</p>;
-  const last = Math.min(rows.length, range.last);
-  const first = Math.min(range.first, Math.max(0, last - 1));
+  const last = Math.min(rows.length, paper ? mostPrinted : range.last);
+  const first = paper ? 0 : Math.min(range.first, Math.max(0, last - 1));
   const least = fields.reduce((sum, f) => sum + (f.width ?? titleWidth), 0);
   return (
     <div class="list-frame" ref={frame} onScroll={measure}>
@@ -234,9 +237,10 @@ export function List<T>({ label, fields: wanted, rows, id, href, open, sort, onS
             const name = [rowClass?.(row) ?? '', key === open ? 'open' : ''].filter((x) => x !== '').join(' ') || undefined;
             return <Line key={key} id={key} row={row as object} fields={fields as unknown as Field<object>[]} at={first + i} link={href(row)} chosen={key === cursor} name={name} onPress={press} />;
           })}
-          {last < rows.length && <Gap height={(rows.length - last) * height} columns={fields.length} />}
+          {last < rows.length && !paper && <Gap height={(rows.length - last) * height} columns={fields.length} />}
         </tbody>
       </table>
+      {paper && last < rows.length && <p class="list-cut">These are the first {count(last)} of {count(rows.length)} rows. CSV and JSON have all of them.</p>}
     </div>
   );
 }
@@ -290,6 +294,22 @@ const Line = memo(function Line({ id, row, fields, at, link, chosen, name, onPre
 // Gap stands for rows that are not drawn.
 function Gap({ height, columns }: { height: number; columns: number }) {
   return <tr class="gap" aria-hidden="true"><td colSpan={columns} style={{ height: `${height}px` }} /></tr>;
+}
+
+// usePaper reports whether the page is being printed.
+function usePaper(): boolean {
+  const [paper, setPaper] = useState(false);
+  useEffect(() => {
+    const begin = () => setPaper(true);
+    const end = () => setPaper(false);
+    addEventListener('beforeprint', begin);
+    addEventListener('afterprint', end);
+    return () => {
+      removeEventListener('beforeprint', begin);
+      removeEventListener('afterprint', end);
+    };
+  }, []);
+  return paper;
 }
 
 // useNarrow reports whether the screen is as narrow as a phone's.

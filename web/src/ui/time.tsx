@@ -1,7 +1,6 @@
 import { useComputed } from '@preact/signals';
-import { useMemo } from 'preact/hooks';
 import { minute, now } from '../live/state';
-import { ago, duration } from './format';
+import { ago, duration, moment } from './format';
 
 // Ago shows how long ago a time was, and keeps up with the clock. Only its text
 // changes: the part around it is not drawn again.
@@ -11,8 +10,7 @@ export function Ago({ at }: { at: string | undefined }) {
     const old = Math.abs(minute.value - Date.parse(at)) > 10 * 60_000;
     return ago(at, old ? minute.value : now.value);
   });
-  const title = useMemo(() => (at === undefined ? '' : new Date(at).toLocaleString('en-GB')), [at]);
-  return <time dateTime={at} title={title}>{text}</time>;
+  return <time dateTime={at} title={moment(at)}>{text}</time>;
 }
 
 // For shows how long something has lasted.
@@ -23,5 +21,5 @@ export function For({ since }: { since: string | undefined }) {
     const old = minute.value - at > 10 * 60_000;
     return duration(((old ? minute.value : now.value) - at) / 1000);
   });
-  return <time dateTime={since} title={since === undefined ? '' : new Date(since).toLocaleString('en-GB')}>{text}</time>;
+  return <time dateTime={since} title={moment(since)}>{text}</time>;
 }

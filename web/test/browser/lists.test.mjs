@@ -207,6 +207,40 @@ test('ten thousand jobs scroll', async () => {
   assert.deepEqual(page.faults(), []);
 });
 
+test('a list prints all its rows, up to two thousand, under its headings', async () => {
+  const page = await as(d, 'admin');
+  let length = 300;
+  const answer = () => Array.from({ length }, (_, i) => ({ id: `job-${i}`, user: 'ada', state: 'done', submitted: '2026-11-17T12:00:00Z', priority: 0, gpus: 1, memory_mb: 1024 }));
+  await page.route(/\/api\/jobs(\?|$)/, (route) => route.fulfill({ json: { jobs: answer() } }));
+  await go(page, '#/jobs');
+  await until(page, () => document.querySelector('.list-count').innerText === '300');
+  assert.ok(await rows(page).count() < 100);
+  const pages = async () => (await page.pdf({ format: 'A4' })).toString('latin1').match(/\/Type\s*\/Page\b/g).length;
+  const whole = await pages();
+  assert.ok(whole >= 4, `300 rows take ${whole} pages`);
+  await until(page, () => document.querySelectorAll('.list tbody tr:not(.gap)').length < 100); // as before
+  // What is on paper, as the browser sees it while it prints.
+  await page.emulateMedia({ media: 'print' });
+  const printing = (name) => page.evaluate((type) => dispatchEvent(new Event(type)), name);
+  await printing('beforeprint');
+  await until(page, () => document.querySelectorAll('.list tbody tr').length === 300);
+  assert.equal(await page.locator('.list th button').first().isVisible(), true);
+  assert.equal(await page.locator('.list-tools').isVisible(), false);
+  assert.equal(await page.locator('.list-cut').count(), 0);
+  assert.ok(await page.evaluate(() => document.querySelector('.list-frame').clientHeight >= document.querySelector('.list').offsetHeight));
+  await printing('afterprint');
+  await page.emulateMedia({ media: 'screen' });
+  length = 2500;
+  await page.reload();
+  await until(page, () => document.querySelector('.list-count').innerText === '2,500');
+  await printing('beforeprint');
+  await until(page, () => document.querySelectorAll('.list tbody tr').length === 2000);
+  assert.equal(await page.innerText('.list-cut'), 'These are the first 2,000 of 2,500 rows. CSV and JSON have all of them.');
+  await printing('afterprint');
+  await until(page, () => document.querySelector('.list-cut') === null);
+  assert.deepEqual(page.faults(), []);
+});
+
 test('the report of any range is shown in place, and runs nothing', async () => {
   const page = await as(d, 'user');
   await go(page, '#/reports?since=1h', 'iframe.report');

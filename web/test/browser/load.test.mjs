@@ -38,6 +38,45 @@ test('the first load is small, from one host, and under a strict policy', async 
   }
 });
 
+test('the first load asks once, and for what it shows', async () => {
+  const d = await Daemon.start({ scenario: '2', config: 'gpu:\n  max_pipelines: 64\n' });
+  try {
+    let last;
+    for (let i = 0; i < 40; i++) last = await d.lease({ id: `lease-${i}`, gpu: '1', memory_mb: 100 });
+    // The page knows the daemon's clock by its samples: what is about as old as they are,
+    // it asks for again.
+    for (let newest = 0; newest < Date.parse(last.granted) + 10_000; await new Promise((r) => setTimeout(r, 100))) {
+      const { value } = await d.request('GET', '/api/gpu/status/all');
+      newest = Math.max(...value.gpus.map((g) => Date.parse(g.sample?.time ?? 0)));
+    }
+    const asked = [];
+    const context = await (await browser()).newContext({ viewport: { width: 1400, height: 900 } });
+    const page = await context.newPage();
+    page.on('request', (r) => asked.push({ at: performance.now(), path: r.url().replace(d.url, '/') }));
+    await page.goto(d.url);
+    await until(page, () => document.querySelectorAll('.row').length === 2 && document.querySelector('.event') !== null);
+    const times = (path) => asked.filter((a) => a.path === path).map((a) => a.at);
+    while (times('/api/gpu/status/all').length < 3) await page.waitForEvent('request');
+    // What is shown is asked for before the scripts are there.
+    const script = asked.findIndex((a) => /jobs|explain|events/.test(a.path));
+    for (const path of ['/api/gpu/status/all', '/api/leases', '/api/gpu/memory/available', '/api/whoami', '/api/gpu/config']) {
+      const at = asked.findIndex((a) => a.path === path);
+      assert.ok(at >= 0 && at < script, `${path} is asked for first: ${asked.map((a) => a.path).join(' ')}`);
+    }
+    // Events of leases that the list has already do not have it asked for again.
+    const [first, second = Infinity] = times('/api/leases');
+    assert.ok(second - first > 3000, `the leases were asked for again after ${second - first} ms`);
+    assert.deepEqual(asked.filter((a) => a.path.startsWith('/api/events')).map((a) => a.path), ['/api/events?newest=20']);
+    // A view of one GPU has what happened to it before all that.
+    await page.goto(`${d.url}#/gpu/SIM-h200-0`);
+    await until(page, () => /GPU 0 was found/.test(document.querySelector('.view .events')?.innerText ?? ''));
+    assert.ok(asked.some((a) => a.path === '/api/events?follow=false&gpu=SIM-h200-0&newest=40'));
+    await context.close();
+  } finally {
+    await d.stop();
+  }
+});
+
 test('the keyboard reaches everything', async () => {
   const d = await Daemon.start({ scenario: '2' });
   try {

@@ -3,7 +3,7 @@ import type { DeviceAvailable, Lease, Need, Status } from '../../src/api/types';
 import { attention, type Facts, sentence } from '../../src/live/attention';
 import { fits } from '../../src/overview/filter';
 import { notesOn } from '../../src/overview/notes';
-import { ago, celsius, clock, duration, joules, memory, percent, plural, shortName, watts } from '../../src/ui/format';
+import { ago, celsius, clock, count, duration, joules, memory, moment, percent, plural, shortName, watts } from '../../src/ui/format';
 import { hue, hues } from '../../src/ui/hue';
 import { share, stack } from '../../src/ui/stack';
 import { sorted } from '../../src/ui/table';
@@ -40,6 +40,18 @@ describe('times for people', () => {
     expect(clock('2026-11-14T10:00:00Z', now)).toMatch(/14 Nov/);
     expect(clock('2026-11-16T10:00:00Z', now)).toMatch(/^\d\d:\d\d:00$/);
     expect(clock('never')).toBe('–');
+  });
+  it('times and numbers are written as the browser would', () => {
+    for (let month = 0; month < 12; month++) {
+      const at = new Date(2026, month, 3 + month * 2, month * 2, 7, 9).getTime();
+      expect(moment(at)).toBe(new Date(at).toLocaleString('en-GB'));
+      expect(clock(at, at + 9e8)).toBe(new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' }).format(at));
+      expect(clock(at, at)).toBe(new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' }).format(at));
+    }
+    expect(moment(undefined)).toBe('');
+    expect(moment('never')).toBe('–');
+    for (const n of [0, 7, 999, 1000, 12_345, 1_234_567, -45_678, 1234.5678, -0.25]) expect(count(n)).toBe(n.toLocaleString('en'));
+    expect(count(undefined)).toBe('–');
   });
 });
 
