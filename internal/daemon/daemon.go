@@ -40,6 +40,7 @@ import (
 	"github.com/berth-gpu/berth/internal/enforce/throttle"
 	"github.com/berth-gpu/berth/internal/enforce/watchdog"
 	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/file/inventory"
 	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/health/drains"
 	"github.com/berth-gpu/berth/internal/health/monitor"
@@ -216,8 +217,8 @@ func (d *Daemon) openEntrance(o Options) error {
 		return nil
 	}
 	var unknown, signedOut *file.Damage
-	d.tokens, unknown = tokens.Open(o.state(tokensName))
-	d.sessions, signedOut = sessions.Open(o.state(sessionsName), time.Now())
+	d.tokens, unknown = tokens.Open(o.state(inventory.Tokens))
+	d.sessions, signedOut = sessions.Open(o.state(inventory.Sessions), time.Now())
 	d.tellDamage(unknown, signedOut)
 	d.run("tokens", func(ctx context.Context) { _ = d.tokens.Run(ctx) })     // a failure loses only when tokens were used
 	d.run("sessions", func(ctx context.Context) { _ = d.sessions.Run(ctx) }) // after a failure, users sign in again
@@ -229,10 +230,10 @@ func (d *Daemon) openEntrance(o Options) error {
 func (d *Daemon) openMonitor(o Options) error {
 	var trusted, unknown, cold *file.Damage
 	keepers := monitor.Keepers{}
-	keepers.Standings, trusted = monitor.OpenStandings(o.state(healthName))
-	keepers.Drains, unknown = drains.Open(o.state(drainsName))
+	keepers.Standings, trusted = monitor.OpenStandings(o.state(inventory.Health))
+	keepers.Drains, unknown = drains.Open(o.state(inventory.Drains))
 	if !o.ReadOnly {
-		keepers.Heat, cold = oversight.ReadModels(o.state(heatName))
+		keepers.Heat, cold = oversight.ReadModels(o.state(inventory.Heat))
 	}
 	d.tellDamage(unknown, trusted, cold)
 	d.drains, d.monitor = keepers.Drains, monitor.New(d.backends, monitoring(o.Settings.Config.GPU), keepers)
@@ -241,7 +242,7 @@ func (d *Daemon) openMonitor(o Options) error {
 		keepers.Standings.Run(ctx, func(err error) { d.log.Warn(err.Error()) })
 	})
 	d.run("drains", d.drains.Run)
-	d.run("heat", func(ctx context.Context) { oversight.KeepModels(ctx, o.state(heatName), d.monitor.Models) })
+	d.run("heat", func(ctx context.Context) { oversight.KeepModels(ctx, o.state(inventory.Heat), d.monitor.Models) })
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access/users"
 	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/file/inventory"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 	"github.com/berth-gpu/berth/internal/job/keeper"
@@ -26,7 +27,7 @@ func (d *Daemon) openJobs(o Options) error {
 	if o.ReadOnly || o.Program == "" {
 		return nil
 	}
-	p, err := openPrograms(o, jobsName)
+	p, err := openPrograms(o, inventory.Jobs)
 	if err != nil {
 		return err
 	}
