@@ -41,6 +41,7 @@ import (
 	"github.com/berth-gpu/berth/internal/enforce/watchdog"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/inventory"
+	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/health/drains"
 	"github.com/berth-gpu/berth/internal/health/monitor"
@@ -113,6 +114,7 @@ type Daemon struct {
 	usage     // what leases use
 	*charge   // whose devices these are
 
+	logs    map[string]*filelog.Log // the journals in the state folder, by their paths
 	ledger  *ledger.Ledger
 	audit   *audit.Log       // nil if the daemon only looks: then nothing is recorded
 	serial  *numbers.Numbers // of the ids that the daemon makes
@@ -154,7 +156,7 @@ type entrance struct {
 // Open opens the devices and reads each of them once, so that the first answer is never
 // empty. It starts nothing. Each step uses only what the steps before it have opened.
 func Open(ctx context.Context, o Options) (*Daemon, error) {
-	d := &Daemon{log: o.Log, patience: stopLimit}
+	d := &Daemon{log: o.Log, patience: stopLimit, logs: map[string]*filelog.Log{}}
 	d.settings = newSettings(o.Settings, d, o.Load)
 	for _, step := range []func(Options) error{
 		d.openMachine,     // 1. the devices, the accounts of users, the state folder
@@ -284,6 +286,9 @@ func (d *Daemon) openDoor(o Options) error {
 	}
 	if d.services != nil {
 		parts.Services, parts.Front = d.services, d.front
+	}
+	if !o.ReadOnly {
+		parts.Backup = d.backUp(o)
 	}
 	reception := desk.New(parts)
 	if d.jobs != nil {

@@ -43,6 +43,7 @@ func (d *Daemon) openBook(o Options) (err error) {
 					Text: fmt.Sprintf("The journal ended in the middle of a record, as a crash leaves it, and %d bytes of %s were cut off. If neither the daemon nor the machine had died, the file was damaged: look at who uses the GPUs, because leases may be missing.", torn.Bytes, torn.File),
 				})
 			}
+			d.logs[inventory.Leases] = log
 			return marked.Over(log), nil
 		},
 		OpenWaiting: func(replay func(journal.Entry) error) (journal.Journal, error) {
@@ -51,6 +52,9 @@ func (d *Daemon) openBook(o Options) (err error) {
 			}
 			log, damage := openWaiting(o.state(inventory.Waiting), replay)
 			d.tellDamage(damage)
+			if open, is := log.(*filelog.Log); is {
+				d.logs[inventory.Waiting] = open
+			}
 			return log, nil
 		},
 	})
