@@ -19,6 +19,7 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 	"github.com/berth-gpu/berth/internal/job/keeper"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/lease/stored"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
@@ -201,6 +202,9 @@ func (c *checker) journal(i inventory.Item) (err error) {
 func (c *checker) lines(i inventory.Item, names []string) error {
 	if i.Path == inventory.Audit {
 		verdict, err := doctor.VerifyAudit(c.folder)
+		if err != nil { // perhaps it is the journal, which names the newest entry
+			verdict, err = audit.Verify(file.Dir(filepath.Join(c.folder, inventory.Audit)), audit.Mark{})
+		}
 		if err == nil && !verdict.Sound {
 			err = errors.New(verdict.Problems[0].Text)
 		}

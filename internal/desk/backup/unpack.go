@@ -126,6 +126,9 @@ func unpackFile(r io.Reader, e *tar.Header, into *os.Root) (sum, error) {
 	if err == nil {
 		err = f.Sync()
 	}
+	if disk := (*fs.PathError)(nil); err != nil && !errors.As(err, &disk) {
+		err = fmt.Errorf("%w: %w", errArchive, err)
+	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return sum{}, fmt.Errorf("unpack %s: %w", e.Name, err)
 	}
