@@ -158,7 +158,7 @@ func tree(t testing.TB, folder string) map[string]string {
 // An archive that berth did not write, or that somebody changed, is refused with a reason,
 // and leaves nothing.
 func TestHostileArchives(t *testing.T) {
-	good := archived(t, stateOf(t, "today"), true)
+	good := archived(t, stateOf(t, "0.1.0"), true)
 	all := unzip(t, good)
 	file := func(name string) entry { return entry{tar.Header{Name: name}, []byte("{}")} }
 	of := func(kind byte, name, to string) entry {
@@ -224,7 +224,7 @@ func damaged(t *testing.T, all []entry) []entry {
 
 // The files of an archive without secrets hold none of their bytes. With secrets, they do.
 func TestSecrets(t *testing.T) {
-	folder := stateOf(t, "today")
+	folder := stateOf(t, "0.1.0")
 	// What stands in the folder of testdata where berth keeps secrets.
 	secrets := []string{"job-secret-value", "service-secret-value", "hook-secret-value", "https://hooks.example/hook-address"}
 	var tokens struct {

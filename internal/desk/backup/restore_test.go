@@ -59,7 +59,7 @@ func restore(t testing.TB, archive []byte, o backup.Options) backup.Report {
 // What is restored is what was backed up, but for what a daemon must not believe: tasks
 // and services that ran, and fences that were granted since.
 func TestRestore(t *testing.T) {
-	from := stateOf(t, "today")
+	from := stateOf(t, "0.1.0")
 	before := bookOf(t, from)
 	for _, secrets := range []bool{false, true} {
 		to := filepath.Join(t.TempDir(), "var", "lib", "berth")
@@ -99,7 +99,7 @@ func TestRestore(t *testing.T) {
 
 // What belongs to the processors and processes of a machine stays there.
 func TestBoundToTheMachine(t *testing.T) {
-	from := stateOf(t, "today")
+	from := stateOf(t, "0.1.0")
 	for _, name := range []string{"throttle.json", "parked.json"} {
 		if err := file.Replace(filepath.Join(from, name), []byte("{}")); err != nil {
 			t.Fatal(err)
@@ -121,8 +121,8 @@ func TestBoundToTheMachine(t *testing.T) {
 
 // Only a folder that nobody uses is replaced, and only if that was asked for.
 func TestRestoreRefuses(t *testing.T) {
-	archive := archived(t, stateOf(t, "today"), true)
-	to := stateOf(t, "today")
+	archive := archived(t, stateOf(t, "0.1.0"), true)
+	to := stateOf(t, "0.1.0")
 	before := tree(t, to)
 	try := func(replace bool) error {
 		_, err := backup.Restore(bytes.NewReader(archive), backup.Options{Folder: to, Replace: replace, Machine: here, Now: time.Now()})
@@ -194,7 +194,7 @@ func TestRestorationThatIsKilled(t *testing.T) {
 // A restoration that is killed at any step has changed nothing or everything. The former
 // state is never lost, and the next restoration works and leaves no more than the two.
 func TestKilledRestorations(t *testing.T) {
-	from := stateOf(t, "today")
+	from := stateOf(t, "0.1.0")
 	archive := archived(t, from, true)
 	for _, fresh := range []bool{true, false} {
 		for step, killed := 1, true; killed; step++ {
@@ -291,7 +291,7 @@ func TestCheck(t *testing.T) {
 		{"a file that was set aside", "tokens.json.damaged-20260101T000000.000000Z", text("x"), "tokens.json.damaged-20260101T000000.000000Z", backup.Kept, "set it aside", "remove it"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			folder := stateOf(t, "today")
+			folder := stateOf(t, "0.1.0")
 			if found := backup.Problems(backup.Check(folder)); len(found) > 0 {
 				t.Fatalf("it is wrong already: %+v", found)
 			}
