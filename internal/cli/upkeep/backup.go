@@ -66,7 +66,7 @@ runs as can make a backup.`,
 		},
 	}
 	cmd.Flags().BoolVar(&o.secrets, "secrets", false, "also copy secrets")
-	cmd.Flags().BoolVar(&o.noPast, "no-past", false, "leave out what was measured, which is the largest part")
+	cmd.Flags().BoolVar(&o.noPast, "no-past", false, "leave out what was measured, the largest part")
 	cmd.Flags().StringVar(&o.stateDir, "state-dir", "", "copy this state `FOLDER`, which no daemon uses")
 	_ = cmd.MarkFlagDirname("state-dir")
 	return cmd
@@ -102,13 +102,13 @@ func newRestore(con *console.Console) *cobra.Command {
 		Use:   "restore FILE",
 		Short: "Make the state folder of a daemon from a backup",
 		Long: `Make the state folder from a file that "berth backup" wrote. Stop the daemon
-first. The new folder gets its name when it is complete: a command that is killed
-has changed nothing, or everything.
+first. The new folder gets its name when it is complete: a command that is
+killed has changed nothing, or everything.
 
 Jobs that ran when the backup was made are lost, unless they still run here, and
 leases of processes that are gone end. Jobs whose environments are not in the
-backup are held. New leases get fences above all that there were. FILE "-" is the
-standard input.`,
+backup are held. New leases get fences above all that there were. FILE "-" is
+the standard input.`,
 		Example: "  berth restore berth.tar.gz\n  berth restore --replace berth.tar.gz\n  berth restore --state-dir /srv/berth berth.tar.gz",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

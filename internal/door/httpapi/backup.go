@@ -14,7 +14,7 @@ import (
 func registerBackup(s *server) {
 	op := on("POST /api/backup", "daemon", "backup", "A copy of the state of the daemon",
 		"The answer is a gzipped tar file, as berth restore reads it: what the daemon has written down, as it is at one moment. Only root and the user of the daemon get it, on the Unix socket and without a token.",
-		http.StatusConflict)
+		http.StatusConflict, http.StatusUnprocessableEntity)
 	op.Parameters = []*huma.Param{
 		{Name: "secrets", In: "query", Description: "Also copy the environments of jobs, the hashes of tokens and sessions, hooks, and the variables of services.", Schema: &huma.Schema{Type: huma.TypeBoolean}},
 		{Name: "past", In: "query", Description: "false: leave out what was measured.", Schema: &huma.Schema{Type: huma.TypeBoolean}},
