@@ -277,6 +277,11 @@ func TestBackupUnderLoad(t *testing.T) {
 	}
 	calm()
 	busy.Wait()
+	for _, f := range backup.Check(s.path("state")) {
+		if i, known := inventory.Find(f.File); !known || f.Grade != backup.Sound || f.Version != i.Version {
+			t.Errorf("%+v; the table says version %d", f, i.Version)
+		}
+	}
 
 	book, err := s.Leases(ctx)
 	must(err)

@@ -55,9 +55,9 @@ func checkEnd(data []byte, begin int) error {
 	return nil
 }
 
-// checkIndex checks an index: its table of contents, the symbols and the two tables that
-// it names, which have their lengths before them and their checksums after them, and each
-// series.
+// checkIndex checks an index: its table of contents, and the sections that it names. Series
+// have their lengths as variable numbers; all other parts have theirs as four bytes. A
+// checksum follows each.
 func checkIndex(data []byte) error {
 	const contents = 6*8 + 4
 	if len(data) < 5+contents {
@@ -67,34 +67,38 @@ func checkIndex(data []byte) error {
 	if err := checkEnd(data[end:], 0); err != nil {
 		return err
 	}
-	at := func(i int) int { return int(min(binary.BigEndian.Uint64(data[end+8*i:]), uint64(end))) }
-	for _, section := range []int{at(0), at(3), at(5)} {
-		if section == 0 { // it is absent
-			continue
-		}
-		if section+4 > end {
-			return errCut
-		}
-		length := int(binary.BigEndian.Uint32(data[section:]))
-		if section+8+length > end {
-			return errCut
-		}
-		if err := checkEnd(data[section+4:section+8+length], 0); err != nil {
-			return err
-		}
+	var starts []int
+	for i := range 6 {
+		starts = append(starts, int(min(binary.BigEndian.Uint64(data[end+8*i:]), uint64(end))))
 	}
-	for series := at(1); series != 0 && series < at(2); {
-		length, n := binary.Uvarint(data[series:at(2)])
-		if n <= 0 || length > uint64(end) || series+n+int(length)+4 > at(2) {
-			return errCut
+	for i, at := range starts {
+		next := end
+		for _, other := range starts {
+			if other > at {
+				next = min(next, other)
+			}
 		}
-		if err := checkEnd(data[series+n:series+n+int(length)+4], 0); err != nil {
-			return err
+		series, align := i == 1, []int{1, 16, 4, 1, 4, 1}[i] // of the parts of symbols, series, label indices, their table, postings, their table
+		for at = up(at, align); at > 0 && at+4 < next; {
+			length, n := uint64(binary.BigEndian.Uint32(data[at:])), 4
+			if series {
+				length, n = binary.Uvarint(data[at:next])
+			}
+			last := at + n + int(length) + 4
+			if n <= 0 || length > uint64(end) || last > next {
+				return errCut
+			}
+			if err := checkEnd(data[at+n:last], 0); err != nil {
+				return err
+			}
+			at = up(last, align)
 		}
-		series = (series + n + int(length) + 4 + 15) &^ 15
 	}
 	return nil
 }
+
+// up returns the next multiple of a power of two.
+func up(n, of int) int { return (n + of - 1) &^ (of - 1) }
 
 // checkChunks checks the checksum of each chunk of samples.
 func checkChunks(data []byte) error {
