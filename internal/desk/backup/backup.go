@@ -24,13 +24,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/desk/doctor"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/inventory"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
@@ -419,35 +419,14 @@ func (w *writer) copy(name string, size int64, from io.Reader) error {
 // starting with it meanwhile.
 func Offline(to io.Writer, s Source) error {
 	if _, err := os.Stat(filepath.Join(s.Folder, inventory.Leases)); err != nil {
-		return &Error{fmt.Errorf("%s is not the state folder of a daemon: %w", s.Folder, err), "name it: --state-dir DIR"}
+		return doctor.Hinted(fmt.Errorf("%s is not the state folder of a daemon: %w", s.Folder, err), "name it: --state-dir DIR")
 	}
 	lock, err := file.PrivateDir(filepath.Join(s.Folder, inventory.Leases)).Lock()
 	if locked := (*file.LockedError)(nil); errors.As(err, &locked) {
-		return &Error{fmt.Errorf("a daemon uses %s, process %d, and does not answer here", s.Folder, locked.PID), "name its socket: --socket PATH"}
+		return doctor.Hinted(fmt.Errorf("a daemon uses %s, process %d, and does not answer here", s.Folder, locked.PID), "name its socket: --socket PATH")
 	}
 	if err != nil {
 		return err
 	}
 	return errors.Join(Write(to, s), lock.Close())
-}
-
-// Error is a failure with a next step.
-type Error struct {
-	error
-	next string
-}
-
-func (e *Error) Unwrap() error { return e.error }
-
-// Hint returns the next step.
-func (e *Error) Hint() string { return e.next }
-
-// sorted returns the names of files in order.
-func sorted[T any](files map[string]T) []string {
-	names := make([]string, 0, len(files))
-	for name := range files {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/inventory"
 	"github.com/berth-gpu/berth/internal/file/journal"
-	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 	"github.com/berth-gpu/berth/internal/job/keeper"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/audit"
@@ -179,21 +178,13 @@ func (c *checker) state(i inventory.Item) (version int, err error) {
 	return is.Version, nil
 }
 
-// journal checks a journal. It tries several times: what only looks damaged because a
-// daemon writes to it is right at the next try.
-func (c *checker) journal(i inventory.Item) (err error) {
-	for range 3 {
-		take := map[string]func() func(journal.Entry) error{
-			inventory.Leases:     func() func(journal.Entry) error { return believe(lease.New()) },
-			inventory.Waiting:    func() func(journal.Entry) error { return whoWaits(map[lease.Key]bool{}) },
-			inventory.JobJournal: keeper.Check,
-		}[i.Path]()
-		_, err = filelog.Read(file.PrivateDir(filepath.Join(c.folder, i.Path)), take)
-		damage := (*journal.CorruptError)(nil)
-		if !errors.As(err, &damage) && !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-	}
+// journal checks a journal.
+func (c *checker) journal(i inventory.Item) error {
+	_, err := doctor.ReadJournal(filepath.Join(c.folder, i.Path), map[string]func() func(journal.Entry) error{
+		inventory.Leases:     func() func(journal.Entry) error { return doctor.Believe(lease.New()) },
+		inventory.Waiting:    func() func(journal.Entry) error { return whoWaits(map[lease.Key]bool{}) },
+		inventory.JobJournal: keeper.Check,
+	}[i.Path])
 	return err
 }
 
@@ -248,18 +239,6 @@ func (c *checker) each(names []string, check func(name string, data []byte) erro
 		}
 	}
 	return nil
-}
-
-// believe returns a function that takes entries into a book, and refuses one that
-// contradicts those before.
-func believe(book *lease.Book) func(journal.Entry) error {
-	return func(r journal.Entry) error {
-		_, err := book.Read(r.Data)
-		if late := (*stored.VersionError)(nil); err != nil && !errors.As(err, &late) {
-			return fmt.Errorf("%w: %w", journal.ErrContradiction, err)
-		}
-		return err
-	}
 }
 
 // whoWaits returns a function that notes who waits.

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-gpu/berth/internal/desk/doctor"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/inventory"
 	"github.com/berth-gpu/berth/internal/file/journal"
@@ -93,11 +94,7 @@ func Restore(from io.Reader, o Options) (did Report, err error) {
 		return did, fmt.Errorf("restore: %w. Nothing was changed", err)
 	}
 	o.Step("settled")
-	for _, f := range Check(fresh) {
-		if f.Grade != Sound {
-			did.Problems = append(did.Problems, f)
-		}
-	}
+	did.Problems = Problems(Check(fresh))
 	if err := syncFolders(fresh); err != nil {
 		return did, err
 	}
@@ -113,7 +110,7 @@ func Restore(from io.Reader, o Options) (did Report, err error) {
 func (o *Options) take() (empty bool, unlock func(), err error) {
 	var about unix.Stat_t
 	if unix.Stat(o.Folder, &about) == nil && int(about.Uid) != os.Geteuid() {
-		return false, nil, &Error{fmt.Errorf("%s belongs to user %d", o.Folder, about.Uid), "restore it as that user, whose daemon could not use it otherwise"}
+		return false, nil, doctor.Hinted(fmt.Errorf("%s belongs to user %d", o.Folder, about.Uid), "restore it as that user, whose daemon could not use it otherwise")
 	}
 	entries, err := os.ReadDir(o.Folder)
 	switch {
@@ -124,14 +121,14 @@ func (o *Options) take() (empty bool, unlock func(), err error) {
 	}
 	lock, err := file.PrivateDir(filepath.Join(o.Folder, inventory.Leases)).Lock()
 	if locked := (*file.LockedError)(nil); errors.As(err, &locked) {
-		return false, nil, &Error{fmt.Errorf("a daemon runs with %s: process %d", o.Folder, locked.PID), "stop it first: systemctl stop berth"}
+		return false, nil, doctor.Hinted(fmt.Errorf("a daemon runs with %s: process %d", o.Folder, locked.PID), "stop it first: systemctl stop berth")
 	}
 	if err != nil {
 		return false, nil, err
 	}
 	if !o.Replace {
 		lock.Close()
-		return false, nil, &Error{fmt.Errorf("%s is not empty", o.Folder), "restore into another folder with --state-dir DIR, or with --replace, which keeps the present one under another name"}
+		return false, nil, doctor.Hinted(fmt.Errorf("%s is not empty", o.Folder), "restore into another folder with --state-dir DIR, or with --replace, which keeps the present one under another name")
 	}
 	return false, func() { lock.Close() }, nil
 }
@@ -251,7 +248,7 @@ func (o *Options) settle(fresh string, h Header, did *Report) error {
 
 func (o *Options) settleLeases(fresh string, did *Report) error {
 	book, waiting := lease.New(), map[lease.Key]bool{}
-	log, _, err := filelog.Open(file.PrivateDir(filepath.Join(fresh, inventory.Leases)), filelog.Options{}, believe(book))
+	log, _, err := filelog.Open(file.PrivateDir(filepath.Join(fresh, inventory.Leases)), filelog.Options{}, doctor.Believe(book))
 	if err != nil {
 		return err
 	}
@@ -322,13 +319,13 @@ func (o *Options) swap(fresh string, empty bool) (aside string, err error) {
 	advice := "unpack into another folder with --state-dir DIR, and move it into place"
 	if empty {
 		if err := unix.Rename(fresh, o.Folder); err != nil { // it replaces an empty folder
-			return "", &Error{fmt.Errorf("rename the new state folder to %s: %w", o.Folder, err), advice}
+			return "", doctor.Hinted(fmt.Errorf("rename the new state folder to %s: %w", o.Folder, err), advice)
 		}
 		o.swapped = true
 		return "", nil
 	}
 	if err := unix.Renameat2(unix.AT_FDCWD, fresh, unix.AT_FDCWD, o.Folder, unix.RENAME_EXCHANGE); err != nil {
-		return "", &Error{fmt.Errorf("exchange %s with the new state folder: %w", o.Folder, err), advice}
+		return "", doctor.Hinted(fmt.Errorf("exchange %s with the new state folder: %w", o.Folder, err), advice)
 	}
 	o.swapped = true
 	o.Step("exchanged")

@@ -10,10 +10,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
+	"github.com/berth-gpu/berth/internal/desk/doctor"
 	"github.com/berth-gpu/berth/internal/file/inventory"
 )
 
@@ -71,7 +74,7 @@ func unpack(from io.Reader, into *os.Root, step func(string)) (Header, sums, err
 // check refuses an archive that a newer berth wrote.
 func (h *Header) check() error {
 	newer := func(what string, found, known int) error {
-		return &Error{fmt.Errorf("berth %s wrote this backup: %s has format %d, and this berth reads up to %d", h.Version, what, found, known), "restore it with the berth that wrote it, or a newer one"}
+		return doctor.Hinted(fmt.Errorf("berth %s wrote this backup: %s has format %d, and this berth reads up to %d", h.Version, what, found, known), "restore it with the berth that wrote it, or a newer one")
 	}
 	if h.Format < 1 {
 		return fmt.Errorf("%w: it has no format", errArchive)
@@ -79,7 +82,7 @@ func (h *Header) check() error {
 	if h.Format > Format {
 		return newer("it", h.Format, Format)
 	}
-	for _, name := range sorted(h.Formats) {
+	for _, name := range slices.Sorted(maps.Keys(h.Formats)) {
 		i, known := inventory.Find(name)
 		if !known || i.Path != name {
 			return newer(fmt.Sprintf("%q, which this berth does not know,", name), h.Formats[name], 0)
@@ -137,7 +140,7 @@ func unpackFile(r io.Reader, e *tar.Header, into *os.Root) (sum, error) {
 
 // compare refuses files that are not those that the archive says it has.
 func compare(said, found map[string]sum) error {
-	for _, name := range sorted(said) {
+	for _, name := range slices.Sorted(maps.Keys(said)) {
 		switch is, there := found[name]; {
 		case !there:
 			return fmt.Errorf("%w: %s is missing", errArchive, name)
@@ -145,7 +148,7 @@ func compare(said, found map[string]sum) error {
 			return fmt.Errorf("%w: %s is not what was backed up: its sum is wrong", errArchive, name)
 		}
 	}
-	for _, name := range sorted(found) {
+	for _, name := range slices.Sorted(maps.Keys(found)) {
 		if _, known := said[name]; !known {
 			return fmt.Errorf("%w: somebody added %s", errArchive, name)
 		}
