@@ -1,6 +1,7 @@
 package upkeep
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -111,7 +112,7 @@ backup are held. New leases get fences above all that there were. FILE "-" is
 the standard input.`,
 		Example: "  berth restore berth.tar.gz\n  berth restore --replace berth.tar.gz\n  berth restore --state-dir /srv/berth berth.tar.gz",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			state, err := con.StateDir(stateDir)
 			if err != nil {
 				return err
@@ -125,7 +126,7 @@ the standard input.`,
 				defer f.Close()
 				from = f
 			}
-			did, err := backup.Restore(from, backup.Options{Folder: state, Replace: replace, Machine: backup.Here(), Now: time.Now()})
+			did, err := backup.Restore(interruptible{cmd.Context(), from}, backup.Options{Folder: state, Replace: replace, Machine: backup.Here(), Now: time.Now()})
 			if err != nil {
 				return err
 			}
@@ -135,6 +136,20 @@ the standard input.`,
 	console.StateFlag(cmd, &stateDir)
 	cmd.Flags().BoolVar(&replace, "replace", false, "replace a state folder that is not empty, and keep it\nunder another name")
 	return cmd
+}
+
+// interruptible is a reader that fails when ctx has ended, so that a restoration that
+// somebody interrupts removes what it has unpacked.
+type interruptible struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+func (i interruptible) Read(b []byte) (int, error) {
+	if i.ctx.Err() != nil {
+		return 0, context.Cause(i.ctx)
+	}
+	return i.from.Read(b)
 }
 
 // restored says what was restored, and what to do next.
