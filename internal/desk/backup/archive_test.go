@@ -73,7 +73,20 @@ func zipped(t testing.TB, all []entry) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	zip := gzip.NewWriter(&b)
-	w := tar.NewWriter(zip)
+	if _, err := zip.Write(plain(t, all)); err != nil {
+		t.Fatal(err)
+	}
+	if err := zip.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// plain returns an archive that is not compressed.
+func plain(t testing.TB, all []entry) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
 	for _, e := range all {
 		e.Size = int64(len(e.data))
 		if e.Typeflag != tar.TypeReg {
@@ -89,9 +102,6 @@ func zipped(t testing.TB, all []entry) []byte {
 		}
 	}
 	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := zip.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
