@@ -172,6 +172,11 @@ func TestRoutes(t *testing.T) {
 			api.AuditLog{Entries: []api.AuditEntry{{Seq: 8}}, Next: 8}},
 		{"newest of the audit log", func(ctx context.Context, c *Client) (any, error) { return c.Audit(ctx, AuditQuery{}) },
 			"GET /api/audit ", `{"entries":[]}`, api.AuditLog{Entries: []api.AuditEntry{}}},
+		{"backup", func(ctx context.Context, c *Client) (any, error) {
+			var b strings.Builder
+			err := c.Backup(ctx, BackupQuery{Secrets: true, NoPast: true}, &b)
+			return b.String(), err
+		}, "POST /api/backup?past=false&secrets=true ", "an archive", "an archive"},
 		{"energy", func(ctx context.Context, c *Client) (any, error) { return c.Energy(ctx) },
 			"GET /api/energy ", `{"used":[{"user":"u","energy_joules":7}]}`, api.Energy{Used: []api.EnergyUse{{User: "u", Energy: 7}}}},
 		{"orphans", func(ctx context.Context, c *Client) (any, error) { return c.Orphans(ctx) },

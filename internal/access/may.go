@@ -76,6 +76,7 @@ const (
 	Hook             // see the hooks and their deliveries
 	Entrust          // make and revoke tokens
 	Audit            // read the log of acts of authority
+	Backup           // copy the state of the daemon
 )
 
 // rule says who may do what a verb names.
@@ -128,6 +129,7 @@ var rules = [...]rule{
 	Hook:        {"hook", Operator, Operator},
 	Entrust:     {"entrust", Admin, Admin},
 	Audit:       {"audit", Admin, Admin},
+	Backup:      {"backup", Admin, Admin},
 }
 
 // Verbs returns every verb, in the order above.

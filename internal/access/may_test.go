@@ -54,7 +54,7 @@ func TestMay(t *testing.T) {
 		{"all that there is", Everything(), ""},
 	}
 	anybody, scrapes, looks, uses := " probe sign-in ", " scrape ", " look front ", " name lease submit report mind "
-	operates, administers := " scope admit revoke precede configure monitor drain check acknowledge hook ", " exceed govern entrust audit "
+	operates, administers := " scope admit revoke precede configure monitor drain check acknowledge hook ", " exceed govern entrust audit backup "
 	for _, a := range actors {
 		for _, o := range objects {
 			for _, v := range Verbs() {

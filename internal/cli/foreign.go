@@ -22,7 +22,7 @@ var foreign = map[string][]string{
 	"sbatch": {"submit", "exec"}, "srun": {"exec"}, "salloc": {"allocate"}, "gbatch": {"submit", "exec"}, "add": {"submit", "exec"}, "scontrol": {"job", "leases"},
 	"models": {"services"}, "load": {"start", "services"}, "unload": {"stop"}, "pipeline": {"plan"}, "pipelines": {"plan"}, "batch": {"run", "submit"}, "map": {"run"},
 	"users": {"quota", "whoami"}, "limits": {"quota"}, "roles": {"whoami", "token"}, "login": {"open", "token"}, "web": {"open"}, "ui": {"open"},
-	"past": {"query", "report"}, "history": {"query", "jobs"}, "metrics": {"query", "status"}, "usage": {"report"}, "gpus": {"status"}, "devices": {"status"}, "backup": {"export", "config"}, "daemon": {"serve"},
+	"past": {"query", "report"}, "history": {"query", "jobs"}, "metrics": {"query", "status"}, "usage": {"report"}, "gpus": {"status"}, "devices": {"status"}, "dump": {"backup", "export"}, "daemon": {"serve"},
 }
 
 // otherwise has words for what no command of berth does, and what does it.

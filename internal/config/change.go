@@ -179,3 +179,38 @@ func (l *Layer) text() ([]byte, error) {
 	text, err := yaml.Marshal(tree)
 	return append([]byte(savedHeader), text...), err
 }
+
+// WithoutSecrets returns a text that Change returned without the secrets in it, and the
+// names of the settings that it leaves out: those that are never shown, and all of hooks,
+// which do nothing without them.
+func WithoutSecrets(name string, text []byte) (clean []byte, dropped []string, err error) {
+	saved, err := ParseSaved(name, text)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, v := range saved.sorted() {
+		if v.path[0] == "hooks" || secretAt(schema(), v.path) {
+			delete(saved.values, dotted(v.path))
+			dropped = append(dropped, dotted(v.path))
+		}
+	}
+	clean, err = saved.text()
+	return clean, dropped, err
+}
+
+// secretAt reports whether the setting at a path, or below it, is never shown.
+func secretAt(fields []field, path []string) bool {
+	if len(path) == 0 {
+		return false
+	}
+	f := find(fields, path[0])
+	switch {
+	case f == nil:
+		return true // unknown means no
+	case f.isSetting():
+		return f.secret || f.closed
+	case f.names != "" && len(path) > 1:
+		return secretAt(f.fields, path[2:])
+	}
+	return secretAt(f.fields, path[1:])
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/file/inventory"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/history/alert"
 	"github.com/berth-gpu/berth/internal/history/series"
@@ -36,7 +37,7 @@ func (d *Daemon) openAlerts(o Options) error {
 	}
 	d.alerts = alert.New(alert.Options{
 		Ask: d.askNow, Store: d.past, Event: d.publish, Record: d.recordAcknowledgement, Settle: settleAlerts,
-		Known: d.known, Told: d.told, File: o.state(alertsName), Tell: func(err error) { d.log.Warn(err.Error()) },
+		Known: d.known, Told: d.told, File: o.state(inventory.Alerts), Tell: func(err error) { d.log.Warn(err.Error()) },
 	})
 	d.tellDamage(d.alerts.Recall())
 	groups, err := rulesOf(o.Settings.Config, d.warn)

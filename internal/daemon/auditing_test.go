@@ -18,6 +18,7 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/desk/doctor"
+	"github.com/berth-gpu/berth/internal/file/inventory"
 )
 
 const token = "a-token-that-is-long-enough-for-anybody"
@@ -218,7 +219,7 @@ func TestAuditThatCannotBeWritten(t *testing.T) {
 	if settings, err := c.Config(ctx); err != nil || !strings.Contains(string(settings), `"temp_optimal":65`) {
 		t.Errorf("the configuration is %s, %v", settings, err)
 	}
-	if _, err := os.Stat(filepath.Join(state, savedName)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(state, inventory.Saved)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a change was saved: %v", err)
 	}
 	if ready, err := c.Ready(ctx); err != nil || ready.Audit == "" {

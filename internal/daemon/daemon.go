@@ -40,6 +40,8 @@ import (
 	"github.com/berth-gpu/berth/internal/enforce/throttle"
 	"github.com/berth-gpu/berth/internal/enforce/watchdog"
 	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/file/inventory"
+	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/health/drains"
 	"github.com/berth-gpu/berth/internal/health/monitor"
@@ -112,6 +114,7 @@ type Daemon struct {
 	usage     // what leases use
 	*charge   // whose devices these are
 
+	logs    map[string]*filelog.Log // the journals in the state folder, by their paths
 	ledger  *ledger.Ledger
 	audit   *audit.Log       // nil if the daemon only looks: then nothing is recorded
 	serial  *numbers.Numbers // of the ids that the daemon makes
@@ -153,7 +156,7 @@ type entrance struct {
 // Open opens the devices and reads each of them once, so that the first answer is never
 // empty. It starts nothing. Each step uses only what the steps before it have opened.
 func Open(ctx context.Context, o Options) (*Daemon, error) {
-	d := &Daemon{log: o.Log, patience: stopLimit}
+	d := &Daemon{log: o.Log, patience: stopLimit, logs: map[string]*filelog.Log{}}
 	d.settings = newSettings(o.Settings, d, o.Load)
 	for _, step := range []func(Options) error{
 		d.openMachine,     // 1. the devices, the accounts of users, the state folder
@@ -216,8 +219,8 @@ func (d *Daemon) openEntrance(o Options) error {
 		return nil
 	}
 	var unknown, signedOut *file.Damage
-	d.tokens, unknown = tokens.Open(o.state(tokensName))
-	d.sessions, signedOut = sessions.Open(o.state(sessionsName), time.Now())
+	d.tokens, unknown = tokens.Open(o.state(inventory.Tokens))
+	d.sessions, signedOut = sessions.Open(o.state(inventory.Sessions), time.Now())
 	d.tellDamage(unknown, signedOut)
 	d.run("tokens", func(ctx context.Context) { _ = d.tokens.Run(ctx) })     // a failure loses only when tokens were used
 	d.run("sessions", func(ctx context.Context) { _ = d.sessions.Run(ctx) }) // after a failure, users sign in again
@@ -229,10 +232,10 @@ func (d *Daemon) openEntrance(o Options) error {
 func (d *Daemon) openMonitor(o Options) error {
 	var trusted, unknown, cold *file.Damage
 	keepers := monitor.Keepers{}
-	keepers.Standings, trusted = monitor.OpenStandings(o.state(healthName))
-	keepers.Drains, unknown = drains.Open(o.state(drainsName))
+	keepers.Standings, trusted = monitor.OpenStandings(o.state(inventory.Health))
+	keepers.Drains, unknown = drains.Open(o.state(inventory.Drains))
 	if !o.ReadOnly {
-		keepers.Heat, cold = oversight.ReadModels(o.state(heatName))
+		keepers.Heat, cold = oversight.ReadModels(o.state(inventory.Heat))
 	}
 	d.tellDamage(unknown, trusted, cold)
 	d.drains, d.monitor = keepers.Drains, monitor.New(d.backends, monitoring(o.Settings.Config.GPU), keepers)
@@ -241,7 +244,7 @@ func (d *Daemon) openMonitor(o Options) error {
 		keepers.Standings.Run(ctx, func(err error) { d.log.Warn(err.Error()) })
 	})
 	d.run("drains", d.drains.Run)
-	d.run("heat", func(ctx context.Context) { oversight.KeepModels(ctx, o.state(heatName), d.monitor.Models) })
+	d.run("heat", func(ctx context.Context) { oversight.KeepModels(ctx, o.state(inventory.Heat), d.monitor.Models) })
 	return nil
 }
 
@@ -283,6 +286,9 @@ func (d *Daemon) openDoor(o Options) error {
 	}
 	if d.services != nil {
 		parts.Services, parts.Front = d.services, d.front
+	}
+	if !o.ReadOnly {
+		parts.Backup = d.backUp(o)
 	}
 	reception := desk.New(parts)
 	if d.jobs != nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
+	"github.com/berth-gpu/berth/internal/file/inventory"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -182,7 +183,7 @@ func TestDamagedSavedConfigIsNamed(t *testing.T) {
 	if err := os.MkdirAll(p.flags["daemon.state_dir"], 0o700); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(p.flags["daemon.state_dir"], savedName)
+	path := filepath.Join(p.flags["daemon.state_dir"], inventory.Saved)
 	if err := os.WriteFile(path, []byte("gpu: {temp_optimal: hot"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -12,12 +12,13 @@ import (
 	"github.com/berth-gpu/berth/internal/enforce/pace"
 	"github.com/berth-gpu/berth/internal/enforce/park/mover"
 	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/file/inventory"
 	"github.com/berth-gpu/berth/internal/history/past"
 )
 
 // vital lists the state files without which the daemon does not do something that users
 // rely on.
-var vital = []string{savedName, tokensName, drainsName, healthName, throttleName, mover.FileName, pace.FileName}
+var vital = []string{inventory.Saved, inventory.Tokens, inventory.Drains, inventory.Health, inventory.Throttle, mover.FileName, pace.FileName}
 
 // tellDamage publishes which state files are damaged. It skips nil.
 func (n *news) tellDamage(list ...*file.Damage) {
@@ -45,13 +46,13 @@ func (n *news) tellDamage(list ...*file.Damage) {
 func (d *Daemon) damaged() (list []string) {
 	state := d.settings.load().Config.Daemon.StateDir
 	list = file.Asides(state)
-	for _, name := range file.Asides(filepath.Join(state, eventsName)) {
-		list = append(list, filepath.Join(eventsName, name))
+	for _, name := range file.Asides(filepath.Join(state, inventory.Events)) {
+		list = append(list, filepath.Join(inventory.Events, name))
 	}
-	entries, _ := os.ReadDir(filepath.Join(state, pastName, past.AsideName)) // empty if there is no folder
+	entries, _ := os.ReadDir(filepath.Join(state, inventory.Measured, past.AsideName)) // empty if there is no folder
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), ".") { // the past is still opening
-			list = append(list, filepath.Join(pastName, past.AsideName, e.Name()))
+			list = append(list, filepath.Join(inventory.Measured, past.AsideName, e.Name()))
 		}
 	}
 	return list

@@ -23,6 +23,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/door/sessions"
 	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/file/inventory"
 	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/history/past"
@@ -81,20 +82,20 @@ func fillState(t *testing.T) model {
 
 	over, cancel := context.WithCancel(ctx)
 	cancel()
-	signed, damage := sessions.Open(filepath.Join(m.dir, sessionsName), time.Now())
+	signed, damage := sessions.Open(filepath.Join(m.dir, inventory.Sessions), time.Now())
 	if damage != nil {
 		t.Fatal(damage)
 	}
 	secret, _, err := signed.Begin(sessions.Owner{UID: access.KnownUID(1)}, time.Now(), func(sessions.Session) error { return nil })
 	must(nil, errors.Join(err, signed.Run(over)))
 	m.session = secret
-	learned, damage := peaks.Open(filepath.Join(m.dir, peaksName))
+	learned, damage := peaks.Open(filepath.Join(m.dir, inventory.Peaks))
 	if damage != nil {
 		t.Fatal(damage)
 	}
 	learned.Add(peaks.Key{User: "ada", Name: "train"}, peaks.Run{Peak: 1000, Seconds: 60}, time.Now())
 	must(nil, learned.Run(over))
-	standings, damage := monitor.OpenStandings(filepath.Join(m.dir, healthName))
+	standings, damage := monitor.OpenStandings(filepath.Join(m.dir, inventory.Health))
 	if damage != nil {
 		t.Fatal(damage)
 	}
@@ -103,13 +104,13 @@ func fillState(t *testing.T) model {
 	boot, err := process.Proc().Boot()
 	must(boot, err)
 	for name, text := range map[string]string{
-		throttleName:  `{"GPU-elsewhere": {"power": {"original_watts": 300, "set_watts": 200, "before_watts": 300}}}`,
-		"paced.json":  fmt.Sprintf(`{"boot":%q,"holds":[{"key":{"user":"ada","id":"train"},"fence":99,"share":0.5,"source":"operator"}]}`, boot),
-		"parked.json": fmt.Sprintf(`{"boot":%q,"leases":[{"key":{"user":"ada","id":"train"},"fence":99,"gpu":"GPU-elsewhere","phase":"parked","times":1,"processes":[]}]}`, boot),
+		inventory.Throttle: `{"GPU-elsewhere": {"power": {"original_watts": 300, "set_watts": 200, "before_watts": 300}}}`,
+		"paced.json":       fmt.Sprintf(`{"boot":%q,"holds":[{"key":{"user":"ada","id":"train"},"fence":99,"share":0.5,"source":"operator"}]}`, boot),
+		"parked.json":      fmt.Sprintf(`{"boot":%q,"leases":[{"key":{"user":"ada","id":"train"},"fence":99,"gpu":"GPU-elsewhere","phase":"parked","times":1,"processes":[]}]}`, boot),
 	} {
 		must(nil, file.Replace(filepath.Join(m.dir, name), []byte(text)))
 	}
-	store, err := past.Open(filepath.Join(m.dir, pastName), past.Options{Settings: past.Settings{Recent: time.Hour, Long: time.Hour, Size: 100}})
+	store, err := past.Open(filepath.Join(m.dir, inventory.Measured), past.Options{Settings: past.Settings{Recent: time.Hour, Long: time.Hour, Size: 100}})
 	must(store, err)
 	begin := time.Now().Add(-time.Minute)
 	for i := range 50 {
@@ -152,10 +153,10 @@ func TestDamagedState(t *testing.T) {
 		name string // a pattern, of which the last one counts
 		code gpu.EventCode
 	}{
-		{savedName, gpu.EventStateDamaged}, {tokensName, gpu.EventStateDamaged}, {sessionsName, gpu.EventStateDamaged}, {drainsName, gpu.EventStateDamaged},
-		{healthName, gpu.EventStateDamaged}, {heatName, gpu.EventStateDamaged}, {hooksName, gpu.EventStateDamaged}, {alertsName, gpu.EventStateDamaged},
-		{archiveName, gpu.EventStateDamaged}, {energyName, gpu.EventStateDamaged}, {peaksName, gpu.EventStateDamaged}, {throttleName, gpu.EventStateDamaged},
-		{numbersName, gpu.EventStateDamaged}, {"paced.json", gpu.EventStateDamaged}, {"parked.json", gpu.EventStateDamaged},
+		{inventory.Saved, gpu.EventStateDamaged}, {inventory.Tokens, gpu.EventStateDamaged}, {inventory.Sessions, gpu.EventStateDamaged}, {inventory.Drains, gpu.EventStateDamaged},
+		{inventory.Health, gpu.EventStateDamaged}, {inventory.Heat, gpu.EventStateDamaged}, {inventory.Hooks, gpu.EventStateDamaged}, {inventory.Alerts, gpu.EventStateDamaged},
+		{inventory.PastLeases, gpu.EventStateDamaged}, {inventory.Energy, gpu.EventStateDamaged}, {inventory.Peaks, gpu.EventStateDamaged}, {inventory.Throttle, gpu.EventStateDamaged},
+		{inventory.Numbers, gpu.EventStateDamaged}, {"paced.json", gpu.EventStateDamaged}, {"parked.json", gpu.EventStateDamaged},
 		{"events/events-*.jsonl", gpu.EventStateDamaged}, {"audit/*", gpu.EventAudit}, {"past/recent/wal/0*", gpu.EventPast}, {"journal/log-*", ""},
 	} {
 		for how, damage := range damages {
@@ -257,9 +258,9 @@ func spoil(t *testing.T, path string, damage func(text, other []byte) []byte) []
 		}
 		return nil
 	}
-	other := heatName
+	other := inventory.Heat
 	if filepath.Base(path) == other {
-		other = alertsName
+		other = inventory.Alerts
 	}
 	foreign, err := os.ReadFile(filepath.Join(path[:strings.LastIndex(path, "/state/")], "state", other))
 	if err != nil {
@@ -294,23 +295,23 @@ func (m *model) stands(t *testing.T, d *Daemon, c *client.Client, damaged string
 		if err == nil && (shown.Role.String() != name || shown.Name != name) {
 			t.Errorf("token %s is now %s with the role %s", name, shown.Name, shown.Role)
 		}
-		if err != nil && damaged != tokensName {
+		if err != nil && damaged != inventory.Tokens {
 			t.Errorf("token %s: %v", name, err)
 		}
 	}
 	if _, err := d.tokens.Check(m.revoked, time.Now()); err == nil {
 		t.Error("a revoked token is good again")
 	}
-	if _, err := d.sessions.Check(m.session, time.Now()); (err == nil) == (damaged == sessionsName) {
+	if _, err := d.sessions.Check(m.session, time.Now()); (err == nil) == (damaged == inventory.Sessions) {
 		t.Errorf("the session: %v", err)
 	}
 	for _, r := range d.monitor.Readings() {
 		why := d.drains.Why(r.Device)
-		if open := why == ""; open == (r.Device.Index == 1 || damaged == drainsName) {
+		if open := why == ""; open == (r.Device.Index == 1 || damaged == inventory.Drains) {
 			t.Errorf("%s is closed because %q", r.Device.Label(), why)
 		}
 	}
-	if is, was := d.settings.load().Config.GPU.TempOptimal, gpu.Celsius(61); (is == was) == (damaged == savedName) {
+	if is, was := d.settings.load().Config.GPU.TempOptimal, gpu.Celsius(61); (is == was) == (damaged == inventory.Saved) {
 		t.Errorf("temp_optimal is %v", is)
 	}
 }

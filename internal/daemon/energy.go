@@ -8,6 +8,7 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/runs"
 	"github.com/berth-gpu/berth/internal/enforce/idle"
 	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/file/inventory"
 	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -42,9 +43,9 @@ func (d *Daemon) openUsage(o Options) error {
 		return nil
 	}
 	var learned, ended, metering *file.Damage
-	d.peaks, learned = peaks.Open(o.state(peaksName))
-	d.archive, ended = archive.Open(o.state(archiveName))
-	d.energy, metering = energy.Open(o.state(energyName), metered)
+	d.peaks, learned = peaks.Open(o.state(inventory.Peaks))
+	d.archive, ended = archive.Open(o.state(inventory.PastLeases))
+	d.energy, metering = energy.Open(o.state(inventory.Energy), metered)
 	d.tellDamage(learned, ended, metering)
 	var standing []*lease.Lease
 	for _, held := range d.ledger.View().Leases {

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/file/inventory"
 )
 
 const threePrograms = `
@@ -116,7 +117,7 @@ func TestEnergy(t *testing.T) {
 		if err != nil || later.GPUs[0].Total < again.GPUs[0].Total+50*60 {
 			t.Errorf("50 s after it: %+v, %v", later, err)
 		}
-		err = file.NewState[json.RawMessage](filepath.Join(p.flags["daemon.state_dir"], energyName), file.StateOptions{}).Read(func(kept json.RawMessage) error {
+		err = file.NewState[json.RawMessage](filepath.Join(p.flags["daemon.state_dir"], inventory.Energy), file.StateOptions{}).Read(func(kept json.RawMessage) error {
 			return json.Unmarshal(kept, &struct{}{})
 		})
 		if err != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/berth-gpu/berth/internal/enforce/checkup"
 	"github.com/berth-gpu/berth/internal/enforce/park/mover"
 	"github.com/berth-gpu/berth/internal/enforce/watchdog"
+	"github.com/berth-gpu/berth/internal/file/inventory"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/cgroup"
@@ -49,7 +50,7 @@ func (d *Daemon) openEnforcement(o Options) error {
 	}
 	d.groups = cgroup.New(tagOf(c.Daemon.StateDir))
 	d.own = ownProcesses{prover: &check.Prover{Devices: d.monitor}, mover: &check.Mover{Devices: d.monitor}, Pool: mps.New(mps.Options{
-		Dir: filepath.Join(c.Daemon.StateDir, "mps"), Linger: mpsLinger, Processes: process.Proc(), Label: d.label,
+		Dir: filepath.Join(c.Daemon.StateDir, inventory.MPS), Linger: mpsLinger, Processes: process.Proc(), Label: d.label,
 		Died: func(uuid string) { d.publish(oversight.MPSDied(d.label(uuid), uuid, time.Now())) },
 	})}
 	d.watchdog = watchdog.New(watchdog.Options{

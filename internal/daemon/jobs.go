@@ -11,6 +11,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access/users"
 	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/file/inventory"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 	"github.com/berth-gpu/berth/internal/job/keeper"
@@ -26,16 +27,19 @@ func (d *Daemon) openJobs(o Options) error {
 	if o.ReadOnly || o.Program == "" {
 		return nil
 	}
-	p, err := openPrograms(o, jobsName)
+	p, err := openPrograms(o, inventory.Jobs)
 	if err != nil {
 		return err
 	}
 	d.minders = p.minders
 	d.jobs, err = keeper.Open(keeper.Options{
-		Folder: filepath.Join(p.folder, "environments"), Boot: p.boot, Minders: p.minders, Numbers: d.serial.Next,
+		Folder: o.state(inventory.Environments), Boot: p.boot, Minders: p.minders, Numbers: d.serial.Next,
 		Limits: d.jobLimits, Account: d.accountOf, Publish: d.publish, Log: o.Log,
 		Open: func(replay func(journal.Entry) error) (journal.Journal, error) {
-			log, _, err := filelog.Open(file.PrivateDir(filepath.Join(p.folder, "journal")), filelog.Options{}, replay)
+			log, _, err := filelog.Open(file.PrivateDir(o.state(inventory.JobJournal)), filelog.Options{}, replay)
+			if err == nil {
+				d.logs[inventory.JobJournal] = log
+			}
 			return log, err
 		},
 	})

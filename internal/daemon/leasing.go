@@ -11,6 +11,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/file/inventory"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -32,7 +33,7 @@ func (d *Daemon) openBook(o Options) (err error) {
 			if o.ReadOnly {
 				return journal.Forgetful(), nil
 			}
-			log, recovery, err := filelog.Open(file.PrivateDir(o.state(journalName)), filelog.Options{}, marked.Reading(replay))
+			log, recovery, err := filelog.Open(file.PrivateDir(o.state(inventory.Leases)), filelog.Options{}, marked.Reading(replay))
 			if err != nil {
 				return nil, err
 			}
@@ -42,14 +43,18 @@ func (d *Daemon) openBook(o Options) (err error) {
 					Text: fmt.Sprintf("The journal ended in the middle of a record, as a crash leaves it, and %d bytes of %s were cut off. If neither the daemon nor the machine had died, the file was damaged: look at who uses the GPUs, because leases may be missing.", torn.Bytes, torn.File),
 				})
 			}
+			d.logs[inventory.Leases] = log
 			return marked.Over(log), nil
 		},
 		OpenWaiting: func(replay func(journal.Entry) error) (journal.Journal, error) {
 			if o.ReadOnly {
 				return journal.Forgetful(), nil
 			}
-			log, damage := openWaiting(o.state(waitingName), replay)
+			log, damage := openWaiting(o.state(inventory.Waiting), replay)
 			d.tellDamage(damage)
+			if open, is := log.(*filelog.Log); is {
+				d.logs[inventory.Waiting] = open
+			}
 			return log, nil
 		},
 	})
@@ -57,7 +62,7 @@ func (d *Daemon) openBook(o Options) (err error) {
 		return err
 	}
 	var damage *file.Damage
-	d.serial, damage = numbers.Open(o.state(numbersName), time.Now())
+	d.serial, damage = numbers.Open(o.state(inventory.Numbers), time.Now())
 	d.tellDamage(damage)
 	if o.ReadOnly {
 		return nil
@@ -66,7 +71,7 @@ func (d *Daemon) openBook(o Options) (err error) {
 		<-ctx.Done()
 		_ = d.serial.Close() // a failure skips a few numbers
 	})
-	d.audit = audit.Open(file.Dir(o.state(auditName)), auditing(o.Settings.Config), &marked, d.publish)
+	d.audit = audit.Open(file.Dir(o.state(inventory.Audit)), auditing(o.Settings.Config), &marked, d.publish)
 	d.run("audit", d.audit.Run)
 	d.checkSaved(o)
 	return nil

@@ -9,10 +9,8 @@ import (
 
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/file/inventory"
 )
-
-// savedName is the file in the state folder that holds the settings made at run time.
-const savedName = "config.yaml"
 
 // Sources says where settings come from, in addition to the file saved at run time in the
 // state folder that they name.
@@ -47,7 +45,7 @@ func Load(from Sources) (*config.Settings, error) {
 			return nil, fmt.Errorf("%s: %w", strings.Join(secrets, ", "), err)
 		}
 	}
-	path := filepath.Join(first.Config.Daemon.StateDir, savedName)
+	path := filepath.Join(first.Config.Daemon.StateDir, inventory.Saved)
 	err = checkSavedFile(path, from.Warn, func(saved config.Layer) { layers = append(layers, saved) })
 	switch shut := (*fs.PathError)(nil); {
 	case errors.Is(err, file.ErrOthers):
@@ -85,7 +83,7 @@ func checkSavedFile(path string, warn func(string), take func(config.Layer)) err
 // checkSaved sets the file saved at run time aside if it is damaged. The settings were
 // read without it.
 func (d *Daemon) checkSaved(o Options) {
-	path := o.state(savedName)
+	path := o.state(inventory.Saved)
 	if err := checkSavedFile(path, nil, func(config.Layer) {}); err != nil {
 		d.tellDamage(file.SetAside(path, "What was set at run time does not hold: the daemon runs with berth.yaml alone. Look at the file, and set again what is missing.", nil, err))
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/door/promexport"
+	"github.com/berth-gpu/berth/internal/file/inventory"
 	"github.com/berth-gpu/berth/internal/history/past"
 	"github.com/berth-gpu/berth/internal/history/query"
 	"github.com/berth-gpu/berth/internal/history/series"
@@ -31,7 +32,7 @@ func (d *Daemon) openPast(o Options) error {
 		return nil
 	}
 	c := o.Settings.Config
-	folder := o.state(pastName)
+	folder := o.state(inventory.Measured)
 	d.past = past.New(folder, past.Options{Settings: remembering(c), Log: o.Log, Event: d.publish})
 	d.recorder = d.exporter.Recorder(instance(d.host, c.Daemon.Listen))
 	if size := past.Size(folder); !d.past.On() && size > 0 {

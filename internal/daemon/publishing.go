@@ -12,6 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/door/promexport"
 	"github.com/berth-gpu/berth/internal/door/sessions"
 	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/file/inventory"
 	"github.com/berth-gpu/berth/internal/history/events"
 	"github.com/berth-gpu/berth/internal/history/hooks"
 )
@@ -59,12 +60,12 @@ func (d *Daemon) openNews(o Options) error {
 	n.ration = events.NewRation(n.publish)
 	var recalled *file.Damage
 	if !o.ReadOnly {
-		n.remembered = file.PrivateDir(o.state(eventsName))
+		n.remembered = file.PrivateDir(o.state(inventory.Events))
 		recalled = n.events.Recall(n.remembered)
 	}
 	web := hooks.NewWeb(n.host, o.Version, nil)
 	n.hooks = hooks.New(hooks.Options{
-		File: o.state(hooksName), Complain: func(err error) { n.log.Warn(err.Error()) },
+		File: o.state(inventory.Hooks), Complain: func(err error) { n.log.Warn(err.Error()) },
 		Hooks: hooking(c), Call: hookCalls(web, n.log), Event: n.publish, Count: n.exporter.Delivery, Dropped: n.exporter.HookDropped,
 	})
 	undelivered := n.hooks.Recall()

@@ -21,6 +21,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/file/inventory"
 	"github.com/berth-gpu/berth/internal/job/owner"
 	"github.com/berth-gpu/berth/internal/job/service"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -36,7 +37,7 @@ func (d *Daemon) openServices(o Options) error {
 	if err := d.checkPrograms(o.Settings); err != nil {
 		return err
 	}
-	p, err := openPrograms(o, servicesName)
+	p, err := openPrograms(o, inventory.Services)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/file/inventory"
 	"github.com/berth-gpu/berth/internal/lease/audit"
 )
 
@@ -35,7 +36,7 @@ type settings struct {
 // newSettings returns the settings that a daemon starts with. It saves changes in the
 // state folder.
 func newSettings(first *config.Settings, d *Daemon, reread func() (*config.Settings, error)) *settings {
-	s := &settings{daemon: d, path: filepath.Join(first.Config.Daemon.StateDir, savedName), write: file.Replace, reread: reread}
+	s := &settings{daemon: d, path: filepath.Join(first.Config.Daemon.StateDir, inventory.Saved), write: file.Replace, reread: reread}
 	s.current.Store(first)
 	return s
 }

@@ -10,46 +10,14 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/berth-gpu/berth/internal/device/proof"
-	"github.com/berth-gpu/berth/internal/enforce/pace"
-	"github.com/berth-gpu/berth/internal/enforce/park/hugepages"
-	"github.com/berth-gpu/berth/internal/enforce/park/mover"
 	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/file/inventory"
 )
 
-// The names in the state folder. The folder of the MPS daemons is there too, which users
-// pass through to their own.
-const (
-	journalName  = "journal"
-	auditName    = "audit" // folder that the daemon's group may read
-	healthName   = "health.json"
-	drainsName   = "drains.json"
-	heatName     = "heat.json"  // how temperatures follow power
-	hooksName    = "hooks.json" // events that hooks have not got yet
-	eventsName   = "events"     // folder with the newest events
-	alertsName   = "alerts.json"
-	archiveName  = "past-leases.json"
-	pastName     = "past" // a folder
-	energyName   = "energy.json"
-	peaksName    = "history.json"  // called so in every version
-	tokensName   = "tokens.json"   // hashes of secrets
-	sessionsName = "sessions.json" // hashes of secrets
-	throttleName = "throttle.json" // power limits and fans to restore
-	numbersName  = "numbers.json"  // which numbers ids have had
-	jobsName     = "jobs"          // a folder
-	servicesName = "services"      // a folder
-	waitingName  = "waiting"       // a folder with who waits
-)
-
-// private lists the names that only the daemon may read, alone or followed by a dot, as
-// in the names of damaged files.
-var private = []string{
-	savedName, healthName, drainsName, throttleName, heatName, peaksName, archiveName, energyName, hooksName, tokensName, sessionsName,
-	eventsName, alertsName, pastName, numbersName, proof.ResidueFile, pace.FileName, mover.FileName, hugepages.FileName, journalName, waitingName, jobsName, servicesName,
-}
-
+// isPrivate reports whether only the daemon may read a name in the state folder, alone or
+// followed by a dot, as in the names of damaged files.
 func isPrivate(name string) bool {
-	return slices.ContainsFunc(private, func(p string) bool { return name == p || strings.HasPrefix(name, p+".") })
+	return slices.ContainsFunc(inventory.Tops(), func(p string) bool { return name == p || strings.HasPrefix(name, p+".") })
 }
 
 // prepareState makes the state folder, or checks that nobody else can change what is in

@@ -10,6 +10,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/enforce/throttle"
 	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/file/inventory"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/devicelock"
@@ -22,7 +23,7 @@ func (d *Daemon) openThrottle(o Options) error {
 	var damage *file.Damage
 	d.throttle, damage = throttle.Open(throttle.Options{
 		Settings: &o.Settings.Config, Devices: d.monitor, Leases: d.ledger, Event: d.publish, Count: d.exporter.Step,
-		Pacer: d.pacer, Denied: d.denied, Steered: d.monitor.Steered, File: o.state(throttleName),
+		Pacer: d.pacer, Denied: d.denied, Steered: d.monitor.Steered, File: o.state(inventory.Throttle),
 		Complain: func(err error) { d.log.Warn(err.Error()) },
 	})
 	d.tellDamage(damage)

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/enforce/watchdog"
+	"github.com/berth-gpu/berth/internal/file/inventory"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/devicelock"
 	"github.com/berth-gpu/berth/internal/process/kinship"
@@ -102,7 +103,7 @@ func TestThrottling(t *testing.T) {
 			t.Errorf("monitoring goes on, and nothing is done: %+v", s.Throttling)
 		}
 		stop()
-		text, err := os.ReadFile(filepath.Join(p.flags["daemon.state_dir"], throttleName))
+		text, err := os.ReadFile(filepath.Join(p.flags["daemon.state_dir"], inventory.Throttle))
 		if err != nil || !strings.HasSuffix(string(text), "\n{}") {
 			t.Errorf("at the end there is to give back: %s, %v", text, err)
 		}

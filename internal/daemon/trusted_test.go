@@ -13,6 +13,7 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/file/inventory"
 )
 
 // decisive makes a place with every file that decides what its daemon does, and
@@ -60,7 +61,7 @@ func openToOthers(t *testing.T, path string) (undo func()) {
 // in it.
 func TestStartRefusesWhatOthersCanChange(t *testing.T) {
 	p, files := decisive(t)
-	files["saved settings"] = filepath.Join(p.flags["daemon.state_dir"], savedName)
+	files["saved settings"] = filepath.Join(p.flags["daemon.state_dir"], inventory.Saved)
 	if err := errors.Join(os.MkdirAll(p.flags["daemon.state_dir"], 0o700), os.WriteFile(files["saved settings"], []byte("{}\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}

@@ -5,13 +5,14 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/berth-gpu/berth/internal/file/inventory"
 	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
 // A damaged log of waiting requests is set aside and told, and keeps no daemon from
 // starting.
 func TestDamagedLogOfWaitingRequests(t *testing.T) {
-	path := filepath.Join(t.TempDir(), waitingName)
+	path := filepath.Join(t.TempDir(), inventory.Waiting)
 	nothing := func(journal.Entry) error { return nil }
 	log, damage := openWaiting(path, nothing)
 	if damage != nil {

@@ -10,6 +10,7 @@ package desk
 import (
 	"context"
 	"fmt"
+	"io"
 	"strconv"
 	"sync/atomic"
 
@@ -75,6 +76,9 @@ type Parts struct {
 
 	CPUs   int    // CPUs of the machine, for plans; 0 if not known
 	Socket string // socket of the daemon, for programs that are launched
+
+	// Backup writes an archive of the state folder. It is nil if the daemon has none.
+	Backup func(to io.Writer, what BackupQuery) error
 
 	// Record records an act of authority. If it fails, the act must not be done. Nil
 	// means that nothing is recorded.

@@ -53,7 +53,8 @@ func seal(name string, text []byte) []byte {
 	return fmt.Appendf(nil, "%s%s: %d bytes, crc32c %08x\n", mark, name, len(text), crc32.Checksum(text, castagnoli))
 }
 
-func sealed(path string, text []byte) []byte {
+// Seal returns the contents of the state file at path with this text.
+func Seal(path string, text []byte) []byte {
 	return append(seal(filepath.Base(path), text), text...)
 }
 

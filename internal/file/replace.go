@@ -20,7 +20,7 @@ const suffix = ".new"
 // Replace replaces the state file at path by one with this text, which only its owner can
 // read. It returns when the file is on disk.
 func Replace(path string, text []byte) error {
-	return replace(folderOf(path), filepath.Base(path), sealed(path, text), true)
+	return replace(folderOf(path), filepath.Base(path), Seal(path, text), true)
 }
 
 // ReplacePlain replaces a file that is not a state file and has no checksum. It does not
@@ -86,10 +86,25 @@ func isStale(name string) bool {
 // Save writes a file that a user named, in a folder that others may share, completely or
 // not at all. It writes a temporary file beside it and renames that. If the file is not
 // regular, such as a pipe or /dev/null, Save writes to it instead of replacing it.
-func Save(path string, write func(io.Writer) error) error {
+func Save(path string, write func(io.Writer) error) error { return save(path, 0, write) }
+
+// SaveSecret does what Save does, for a file that only its owner may read, whatever the
+// mode of the present file is. The file is on disk when SaveSecret returns.
+func SaveSecret(path string, write func(io.Writer) error) error {
+	if err := save(path, 0o600, write); err != nil {
+		return err
+	}
+	return folderOf(path).Sync()
+}
+
+// save saves a file. The mode 0 stands for that of the present file.
+func save(path string, most fs.FileMode, write func(io.Writer) error) error {
 	path, mode, err := target(path)
 	if err != nil {
 		return err
+	}
+	if most != 0 && mode.IsRegular() {
+		mode = most
 	}
 	if !mode.IsRegular() {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)

@@ -40,3 +40,23 @@ func TestSaveMakesOne(t *testing.T) {
 		t.Errorf("the file holds %q, error %v", text, err)
 	}
 }
+
+// Nobody else can read what SaveSecret writes, even if they could read the file before.
+func TestSaveSecret(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	for _, before := range []bool{false, true} {
+		if before {
+			if err := os.Chmod(path, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := SaveSecret(path, func(w io.Writer) error {
+			_, err := io.WriteString(w, "secret")
+			return err
+		})
+		info, other := os.Stat(path)
+		if err != nil || other != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%v, %v, %v", info.Mode(), err, other)
+		}
+	}
+}

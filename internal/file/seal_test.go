@@ -10,7 +10,7 @@ import (
 
 func TestSeal(t *testing.T) {
 	for _, text := range []string{"", "{}", "first\nsecond\n", "# a comment\n"} {
-		if got, err := Unseal("tokens.json", sealed("tokens.json", []byte(text))); err != nil || string(got) != text {
+		if got, err := Unseal("tokens.json", Seal("tokens.json", []byte(text))); err != nil || string(got) != text {
 			t.Errorf("%q was read as %q, %v", text, got, err)
 		}
 	}
@@ -25,7 +25,7 @@ func TestSeal(t *testing.T) {
 // reader decides.
 func TestEveryFlipIsNoticed(t *testing.T) {
 	text := []byte("gpu:\n  temp_optimal: 61\n")
-	whole := sealed("config.yaml", text)
+	whole := Seal("config.yaml", text)
 	for i := range whole {
 		for bit := range 8 {
 			file := bytes.Clone(whole)

@@ -111,7 +111,7 @@ func (s *State[T]) save(v T, durable bool) error {
 	text, err := s.encode(v)
 	if err == nil {
 		s.writing.Lock()
-		err = replace(s.folder, filepath.Base(s.path), sealed(s.path, text), durable)
+		err = replace(s.folder, filepath.Base(s.path), Seal(s.path, text), durable)
 		s.writing.Unlock()
 	}
 	if err != nil {

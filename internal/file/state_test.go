@@ -131,7 +131,7 @@ var spoilings = map[string]func(path string) error{
 	"empty":           func(path string) error { return os.WriteFile(path, nil, 0o600) },
 	"zeros":           func(path string) error { return os.WriteFile(path, make([]byte, 40), 0o600) },
 	"half":            func(path string) error { return os.Truncate(path, 50) },
-	"of another file": func(path string) error { return os.WriteFile(path, sealed("other", []byte(`{"version":3}`)), 0o600) },
+	"of another file": func(path string) error { return os.WriteFile(path, Seal("other", []byte(`{"version":3}`)), 0o600) },
 	"much too long":   func(path string) error { return os.Truncate(path, largest+1) },
 	"a flipped bit": func(path string) error {
 		text, err := os.ReadFile(path)

@@ -30,19 +30,21 @@ const (
 	Impossible    Code = "dependency_failed"
 	TooManyFaults Code = "requeued_too_often"
 	WaitedTooLong Code = "waited_too_long"
+	ByRestore     Code = "restored" // the state was restored from a backup, without its program
 )
 
 // The causes of waiting.
 const (
-	OnHold     Code = "hold"
-	ForBegin   Code = "begin"
-	ForJobs    Code = "dependency"
-	ForPause   Code = "pause"
-	ForTasks   Code = "array_limit"
-	ForQuota   Code = "quota"
-	ForTurn    Code = "queue"        // it stands in the queue of leases
-	BeforeTurn Code = "before_queue" // others of its user stand there before it
-	Refused    Code = "refused"      // the ledger refuses it at present
+	OnHold        Code = "hold"
+	NoEnvironment Code = "no_environment" // it was restored from a backup without secrets
+	ForBegin      Code = "begin"
+	ForJobs       Code = "dependency"
+	ForPause      Code = "pause"
+	ForTasks      Code = "array_limit"
+	ForQuota      Code = "quota"
+	ForTurn       Code = "queue"        // it stands in the queue of leases
+	BeforeTurn    Code = "before_queue" // others of its user stand there before it
+	Refused       Code = "refused"      // the ledger refuses it at present
 )
 
 // The most that the daemon tries by itself.

@@ -112,6 +112,7 @@ WITHOUT = {
     "POST /api/leases/stream": "for clients that take thousands of leases a second",
     "POST /api/leases/{id}/scope": "for operators who place containers",
     "GET /api/audit": "for administrators, with berth audit",
+    "POST /api/backup": "for administrators, with berth backup",
     "GET /api/events": "events and on",
     "GET /api/hooks": "for administrators, who use berth hooks",
     "POST /api/hooks/{name}/test": "for administrators, who use berth hooks test",

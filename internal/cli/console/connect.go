@@ -160,7 +160,7 @@ func (c *Console) Look(ctx context.Context, devices string) (*Source, error) {
 	if err == nil {
 		return &Source{Client: daemon}, nil
 	}
-	if c.Socket != "" || c.Getenv("BERTH_SOCKET") != "" || !isLocalMiss(err) { // who names a daemon wants that one
+	if c.Socket != "" || c.Getenv("BERTH_SOCKET") != "" || !LocalMiss(err) { // who names a daemon wants that one
 		return nil, err
 	}
 	v, err := c.lookLocally(ctx, "") // this process may become another program, which says the same
@@ -176,10 +176,10 @@ func (c *Console) lookLocally(ctx context.Context, devices string) (*Source, err
 	return &Source{Client: devicesHere, Local: true, release: release}, nil
 }
 
-// isLocalMiss reports whether err means that there is no daemon on this machine. A
+// LocalMiss reports whether err means that there is no daemon on this machine. A
 // daemon that refuses access or that should be elsewhere is different: showing the
 // local devices instead would mislead.
-func isLocalMiss(err error) bool {
+func LocalMiss(err error) bool {
 	missing := (*client.NoDaemonError)(nil)
 	if !errors.As(err, &missing) || errors.Is(err, fs.ErrPermission) {
 		return false

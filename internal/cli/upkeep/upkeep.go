@@ -27,5 +27,5 @@ type Daemon struct {
 
 // Commands returns the commands for the daemon.
 func Commands(con *console.Console, daemon Daemon) []*cobra.Command {
-	return []*cobra.Command{newServe(con, daemon), newFront(con, daemon), newConfig(con), newDoctor(con, daemon), newCheck(con), newDrain(con), newUndrain(con), newAlerts(con), newHooks(con), newJournal(con), newVersion(con)}
+	return []*cobra.Command{newServe(con, daemon), newFront(con, daemon), newConfig(con), newDoctor(con, daemon), newCheck(con), newDrain(con), newUndrain(con), newAlerts(con), newHooks(con), newJournal(con), newBackup(con), newRestore(con), newState(con), newVersion(con)}
 }

@@ -44,6 +44,9 @@ func (e *Error) Unwrap() error { return e.error }
 // Hint returns the next step.
 func (e *Error) Hint() string { return e.next }
 
+// Hinted adds a next step to an error.
+func Hinted(err error, next string) error { return &Error{err, next} }
+
 // Records returns the records of the journal up to the damage, if there is any, whether
 // they make sense or not. A daemon may be writing to it.
 func (j *Journal) Records() (records []journal.Entry, rec journal.Recovery, err error) {
@@ -62,7 +65,7 @@ func (j *Journal) Records() (records []journal.Entry, rec journal.Recovery, err 
 func (j *Journal) book() (book *lease.Book, rec journal.Recovery, err error) {
 	rec, err = j.read(func() func(journal.Entry) error {
 		book = lease.New()
-		return believe(book)
+		return Believe(book)
 	})
 	return book, rec, err
 }
@@ -70,9 +73,14 @@ func (j *Journal) book() (book *lease.Book, rec journal.Recovery, err error) {
 // read reads the files. It tries several times: what only looks damaged because a daemon
 // writes to it is right at the next try, and real damage remains. It calls begin for
 // every try; begin returns the function that takes the records.
-func (j *Journal) read(begin func() func(journal.Entry) error) (rec journal.Recovery, err error) {
+func (j *Journal) read(begin func() func(journal.Entry) error) (journal.Recovery, error) {
+	return ReadJournal(j.dir, begin)
+}
+
+// ReadJournal reads the journal in a folder as read does.
+func ReadJournal(folder string, begin func() func(journal.Entry) error) (rec journal.Recovery, err error) {
 	for range 3 {
-		rec, err = filelog.Read(file.PrivateDir(j.dir), begin())
+		rec, err = filelog.Read(file.PrivateDir(folder), begin())
 		damage := (*journal.CorruptError)(nil)
 		if !errors.As(err, &damage) && !errors.Is(err, fs.ErrNotExist) {
 			break
@@ -81,9 +89,9 @@ func (j *Journal) read(begin func() func(journal.Entry) error) (rec journal.Reco
 	return rec, err
 }
 
-// believe returns a function that takes records into a book, and returns an error for a
+// Believe returns a function that takes records into a book, and returns an error for a
 // record that contradicts those before.
-func believe(book *lease.Book) func(journal.Entry) error {
+func Believe(book *lease.Book) func(journal.Entry) error {
 	return func(r journal.Entry) error {
 		_, err := book.Read(r.Data)
 		if newer := (*stored.VersionError)(nil); err != nil && !errors.As(err, &newer) {

@@ -24,7 +24,7 @@ type Repair struct {
 // Repair keeps the records before the damage and puts the damaged files aside. It leaves
 // a sound journal unchanged, and refuses one that a daemon has open.
 func (j *Journal) Repair() (Repair, error) {
-	salvaged, err := filelog.Salvage(file.PrivateDir(j.dir), believe(lease.New()))
+	salvaged, err := filelog.Salvage(file.PrivateDir(j.dir), Believe(lease.New()))
 	if locked := (*file.LockedError)(nil); errors.As(err, &locked) {
 		who := "a daemon"
 		if locked.PID != 0 {

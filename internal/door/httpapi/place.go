@@ -44,7 +44,7 @@ func withoutPlace(pattern string) bool {
 func weightOf(pattern string, r *http.Request) fair.Weight {
 	switch pattern {
 	case "POST /api/optimize", "GET /api/leases", "GET /api/jobs", "GET /api/energy", "GET /api/measurements", "GET /api/orphans", "GET /api/past/leases", "GET /api/audit", "GET /api/batches", "GET /api/gpu/metrics/history", "GET /api/report", "GET /api/users",
-		"GET /metrics", "POST /api/plans", "POST /api/plans/run":
+		"GET /metrics", "POST /api/plans", "POST /api/plans/run", "POST /api/backup":
 		return fair.Heavy
 	}
 	if strings.HasPrefix(pattern, "GET /api/gpu/status") && r.URL.Query().Get("leases") == "true" {

@@ -160,6 +160,7 @@ func build(p Parts) *server {
 	registerCare(s)
 	registerSettings(s)
 	registerAudit(s)
+	registerBackup(s)
 	registerAlerts(s)
 	registerHooks(s)
 	registerEvents(s)

@@ -131,7 +131,8 @@ var verbs = map[string]access.Verb{
 	"GET /api/sessions":         access.Look, // for those of others: access.SignOut
 	"DELETE /api/sessions/{id}": access.SignOut,
 
-	"GET /api/audit": access.Audit,
+	"GET /api/audit":   access.Audit,
+	"POST /api/backup": access.Backup,
 
 	"GET /api/alerts": access.Look,
 	"POST /api/alerts/{fingerprint}/acknowledge":   access.Acknowledge,

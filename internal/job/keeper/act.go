@@ -369,6 +369,12 @@ func (k *Keeper) Hold(a Act) error {
 // Unhold lets a job or a task that is held begin at its turn.
 func (k *Keeper) Unhold(a Act) error {
 	now := time.Now()
+	k.mu.RLock()
+	if j := k.jobs[a.Number]; j != nil && j.bare && j.over.IsZero() {
+		defer k.mu.RUnlock()
+		return fmt.Errorf("%w: %s", ErrState, j.bareText())
+	}
+	k.mu.RUnlock()
 	err := k.change(a.Ref, "it is not held", func(c *change, j *kept, first, last int) {
 		t := *j.task(first)
 		t.Code, t.Cause, t.NotBefore, t.Requeues = "", "", now, 0

@@ -125,7 +125,7 @@ func (k *Keeper) sort(j *kept, now time.Time) {
 	for j.next < len(j.tasks) && j.tasks[j.next] != nil {
 		j.next++
 	}
-	ready := j.over.IsZero() && !j.held && j.condition == job.Met && !j.Begin.After(now) && (len(j.again) > 0 || j.next < len(j.tasks)) &&
+	ready := j.over.IsZero() && !j.stays() && j.condition == job.Met && !j.Begin.After(now) && (len(j.again) > 0 || j.next < len(j.tasks)) &&
 		(j.Most == 0 || j.inUse()+len(j.queued) < j.Most)
 	if ready != j.ready {
 		k.mu.Lock()
@@ -136,6 +136,9 @@ func (k *Keeper) sort(j *kept, now time.Time) {
 		k.lookAt(j, wake)
 	}
 }
+
+// stays reports whether none of its tasks that wait may begin.
+func (j *kept) stays() bool { return j.held || j.bare }
 
 // enlist puts a job among those that have a task for the queue, or takes it out.
 func (u *user) enlist(j *kept, ready bool) {

@@ -143,6 +143,7 @@ type kept struct {
 	owner    *user
 	size     int64 // of what is kept of it, in bytes
 	held     bool
+	bare     bool      // its environment is not there, so it cannot run
 	unheld   time.Time // when it was last let go
 	priority int
 
@@ -193,10 +194,16 @@ func (j *kept) task(index int) *job.Task {
 	return fresh
 }
 
-// Open reads the journal. Run then goes on where the last daemon stopped.
-func Open(o Options) (*Keeper, error) {
+// newKeeper returns a keeper without jobs.
+func newKeeper(o Options) *Keeper {
 	k := &Keeper{Options: o, wake: make(chan struct{}, 1), begun: make(chan struct{}), environments: environments{folder: o.Folder, all: map[string]*environment{}}}
 	k.state = state{jobs: map[int64]*kept{}, users: map[int]*user{}, waitedFor: map[int64][]int64{}, finished: map[job.State]uint64{}}
+	return k
+}
+
+// Open reads the journal. Run then goes on where the last daemon stopped.
+func Open(o Options) (*Keeper, error) {
+	k := newKeeper(o)
 	log, err := o.Open(k.replay)
 	if err != nil {
 		return nil, err

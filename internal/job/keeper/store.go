@@ -109,7 +109,7 @@ func (k *Keeper) add(s *job.Spec, size int64) *kept {
 	n := s.Tasks()
 	j := &kept{
 		Spec: s, owner: owner, size: size + 8*int64(n), held: s.Hold, priority: s.Priority,
-		tasks: make([]*job.Task, n), counts: map[job.State]int{job.Waiting: n},
+		tasks: make([]*job.Task, n), counts: map[job.State]int{job.Waiting: n}, bare: k.environments.missing(s.Environment),
 	}
 	owner.size += j.size + k.environments.use(s.Environment)
 	owner.open += n
@@ -340,7 +340,7 @@ func (e *environments) keep(uid int, variables []string) (name string, err error
 	}
 	sum := sha256.Sum256(append([]byte(strconv.Itoa(uid)+"\n"), text...))
 	name = strconv.Itoa(uid) + "-" + hex.EncodeToString(sum[:])
-	if e.all[name] != nil {
+	if e.all[name] != nil && !e.missing(name) {
 		return name, nil
 	}
 	if err := os.Mkdir(e.folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -368,6 +368,16 @@ func (e *environments) read(name string) ([]string, error) {
 		err = json.Unmarshal(text, &variables)
 	}
 	return variables, err
+}
+
+// missing reports whether the file of an environment is not there. A backup has it only if
+// that was asked for.
+func (e *environments) missing(name string) bool {
+	if name == "" {
+		return false
+	}
+	_, err := os.Stat(e.path(name))
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // use notes that one more job has an environment, and returns its size if it is the

@@ -110,7 +110,7 @@ func (j *kept) in(states []string) bool {
 		return true
 	}
 	for s, n := range j.counts {
-		if s == job.Waiting && j.held {
+		if s == job.Waiting && j.stays() {
 			s = job.Held
 		}
 		if n > 0 && slices.Contains(states, string(s.Shown())) {
@@ -203,8 +203,7 @@ func (k *Keeper) Environment(number int64) ([]string, error) {
 
 // Preview returns a job as it would be shown if it were submitted now.
 func Preview(s *job.Spec) api.Job {
-	k := &Keeper{Options: Options{Limits: func(int, string) Limits { return Limits{} }}}
-	k.state = state{jobs: map[int64]*kept{}, users: map[int]*user{}, waitedFor: map[int64][]int64{}, finished: map[job.State]uint64{}}
+	k := newKeeper(Options{Limits: func(int, string) Limits { return Limits{} }})
 	j := k.add(s, 0)
 	j.condition = job.Met
 	return k.show(j).Job
@@ -249,7 +248,7 @@ func (k *Keeper) show(j *kept) Shown {
 	s := Shown{Job: j.base(), Spec: j.Spec}
 	s.ID, s.Job.Job = j.Spec.ID(), ""
 	together := job.Together(j.counts)
-	if together == job.Waiting && j.held {
+	if together == job.Waiting && j.stays() {
 		together = job.Held
 	}
 	s.State = string(together.Shown())
@@ -258,7 +257,7 @@ func (k *Keeper) show(j *kept) Shown {
 		Total: len(j.tasks), Most: j.Most, Held: c[job.Held], Waiting: c[job.Waiting], Running: j.inUse(), Done: c[job.Done],
 		Failed: c[job.Failed], Cancelled: c[job.Cancelled], TimedOut: c[job.TimedOut], Lost: c[job.Lost],
 	}
-	if j.held {
+	if j.stays() {
 		s.Job.Tasks.Held, s.Job.Tasks.Waiting = s.Job.Tasks.Held+s.Job.Tasks.Waiting, 0
 	}
 	s.Command, s.Directory = j.Command, j.Directory
@@ -308,7 +307,7 @@ func (k *Keeper) showTask(j *kept, index int) Shown {
 	case t.State == job.Waiting || t.State == job.Held:
 		code, cause := k.why(j, t, index)
 		s.Code, s.Cause = string(code), cause
-		if j.held {
+		if j.stays() {
 			s.State = string(job.Held)
 		}
 		if j.queued[index] != nil {
@@ -351,6 +350,8 @@ func (k *Keeper) why(j *kept, t *job.Task, index int) (job.Code, string) {
 	now := time.Now()
 	limits := k.Limits(j.UID, j.User)
 	switch {
+	case j.bare:
+		return job.NoEnvironment, j.bareText()
 	case t.State == job.Held:
 		return t.Code, t.Cause
 	case j.held:
@@ -375,6 +376,11 @@ func (k *Keeper) why(j *kept, t *job.Task, index int) (job.Code, string) {
 		return job.ForTurn, "waits for a GPU"
 	}
 	return job.BeforeTurn, fmt.Sprintf("others of %s wait for a GPU before it", j.User)
+}
+
+// bareText says why a job without its environment is held, and what to do.
+func (j *kept) bareText() string {
+	return fmt.Sprintf("its environment was not in the backup that it was restored from, so it cannot run: submit it again (berth job %s shows its command) and berth cancel %s", j.Spec.ID(), j.Spec.ID())
 }
 
 // open returns the ids of the jobs that a job waits for and that have not ended. The

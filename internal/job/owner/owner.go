@@ -145,7 +145,7 @@ type mailbox struct {
 // is set aside and told; the programs that it knew are left alone.
 func Open(o Options) (*Owner, *file.Damage) {
 	store := file.NewState[kept](filepath.Join(o.Folder, FileName), file.StateOptions{
-		What: "the states of services", Version: 1,
+		What: "the states of services", Version: version,
 		Lost: "It is not known which services were stopped, and programs of services that run are not known to berth: end them by berth cancel.",
 	})
 	w := newOwner(o, store)

@@ -1,0 +1,6 @@
+package backup
+
+var (
+	CheckPast  = checkPast
+	Castagnoli = castagnoli
+)
