@@ -38,6 +38,7 @@ health            check, drain, undrain
 configuration     config
 journal-format    journal
 install           serve
+operate           backup, restore, state
 running-services  front
 `
 
