@@ -165,7 +165,7 @@ func TestChangeThatCannotBeKeptChangesNothing(t *testing.T) {
 	p.flags["past.store"] = "off" // while it is opened, it makes folders
 	c, _ := p.start(t)
 	state := p.flags["daemon.state_dir"]
-	if err := os.RemoveAll(state); err != nil {
+	if err := os.Rename(state, state+".gone"); err != nil { // in one step: it writes meanwhile
 		t.Fatal(err)
 	}
 	_, err := c.SetConfig(t.Context(), json.RawMessage(`{"temp_optimal": 61}`))
