@@ -13,13 +13,19 @@ export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations -fstack-protector-stron
 # bound when they are first called, because its library may come later (-z,lazy).
 # `make audit` checks that.
 LINK := -s -w -X main.version=$(VERSION) -linkmode external
-BUILD := go build -buildmode=pie -trimpath -ldflags '$(LINK) -extldflags "-Wl,-z,relro,-z,lazy,-z,noexecstack"'
+BUILD = go build $(SHARED) -ldflags '$(LINK) -extldflags "-Wl,-z,relro,-z,lazy,-z,noexecstack"'
 # Every command starts sooner without a dynamic linker. berth-serve needs one: it
 # loads the driver's library while it runs. Nor is berth position-independent: that
 # takes a quarter more time at every start (docs/reference/performance.md), and it runs as the
 # user who types it, for a moment.
 STATIC := -trimpath -tags netgo,osusergo
 BUILD_STATIC := go build $(STATIC) -ldflags '$(LINK) -extldflags "-static -Wl,-z,relro,-z,now,-z,noexecstack"'
+# The flags of the daemon. What make demo and make test compile has them, unless it has the
+# race detector: on a new machine, every other set of flags is two more minutes.
+SHARED := -buildmode=pie -trimpath
+ifdef QUICK
+BUILD_STATIC := $(BUILD)
+endif
 
 .PHONY: help
 help: ## print this list
@@ -40,6 +46,11 @@ build: tools ## build bin/berth and bin/berth-serve, with the page where npm is
 	@$(MAKE) --no-print-directory -j 2 page compiled
 	@echo "Linking bin/berth-serve, with the page and the manual in it."
 	@set -o pipefail; $(BUILD) -v -o bin/ ./cmd/berth-serve $(COUNTED)
+
+# bin/berth has the flags of the daemon here, and starts a millisecond later for it.
+.PHONY: quick
+quick:
+	@$(MAKE) --no-print-directory build QUICK=yes
 
 .PHONY: compiled
 compiled:
@@ -135,23 +146,26 @@ test-package: ## install, use, upgrade, downgrade, kill, reboot and purge the pa
 	test/release/package.sh
 
 .PHONY: demo
-demo: build ## show the main job, on real GPUs or on four simulated ones
+demo: quick ## show the main job, on real GPUs or on four simulated ones
 	@examples/demo.sh
 
-# The tests in Go and those in Python run side by side, because both wait for other
-# processes most of the time; those of the Kubernetes driver follow the first that
-# ends, and so does the check of the modules. What measures how long an answer takes
-# runs alone, after them. `make histories`
-# and its neighbours play the same properties far longer.
+# What fetches something runs beside what compiles. The tests in Go and those in Python run
+# side by side, because both wait for other processes most of the time; those of the
+# Kubernetes driver follow the first that ends. What measures how long an answer takes
+# runs alone, after them. `make histories` and its neighbours play the same properties far
+# longer.
 .PHONY: test
-test: build ## run every check a change must pass (minutes)
-	go vet -race ./... # the flag of the tests: nothing is compiled for it alone
+test: quick ## run every check a change must pass (minutes)
+	@$(MAKE) --no-print-directory -j 3 vet rules forge modules check-web
+	@$(MAKE) --no-print-directory -j 2 test-go test-python test-kubernetes-pure
+	go run $(SHARED) ./test/bench/hostile -berth bin/berth -small
+	go run $(SHARED) ./test/bench/access -berth bin/berth
+
+# It has the flag of the tests: nothing is compiled for it alone.
+.PHONY: vet
+vet:
 	test -z "$$(gofmt -l . | tee /dev/stderr)"
-	@$(MAKE) --no-print-directory check-web
-	@$(MAKE) --no-print-directory rules forge
-	@$(MAKE) --no-print-directory -j 2 test-go test-python test-kubernetes-pure modules
-	go run $(STATIC) ./test/bench/hostile -berth bin/berth -small
-	go run $(STATIC) ./test/bench/access -berth bin/berth
+	go vet -race ./...
 
 # When a requirement of the root module moves, the modules that use it do not build
 # until somebody tidies them. go mod tidy fetches the tests of every dependency. On a
@@ -167,7 +181,7 @@ modules: ## check go.mod and go.sum of every module
 
 # PURE lists the packages that order_test.go forbids to import sync, context and os:
 # they start nothing at the same time, so the race detector finds nothing in them, and
-# makes their properties ten times slower. They are tested with the flags of bin/berth,
+# makes their properties ten times slower. They are tested with the flags of the daemon,
 # whose compiled parts they share.
 PURE = $(shell grep -rl --include='*.go' '^// Pure: no clock, no I/O\.$$' api gpu internal | xargs -n 1 dirname | sort -u | sed 's,^,./,')
 
@@ -175,7 +189,7 @@ PURE = $(shell grep -rl --include='*.go' '^// Pure: no clock, no I/O\.$$' api gp
 # looked at them already.
 .PHONY: test-go
 test-go:
-	go test -vet=off $(STATIC) $(PURE)
+	go test -vet=off $(SHARED) $(PURE)
 	GORACE=atexit_sleep_ms=50 go test -race -vet=off -p $$((2 * $$(nproc))) -timeout 40m \
 		$$(go list ./... | grep -vxF "$$(go list $(PURE))") # GORACE: a second for each package otherwise
 
@@ -187,13 +201,13 @@ test-python:
 		/usr/bin/python3 -m unittest tests.test_real_arrays
 
 # What the Kubernetes driver decides, without its clients: a few seconds. The flags are
-# those of bin/berth, whose compiled parts it shares. make test-kubernetes tries the
+# those of the daemon, whose compiled parts it shares. make test-kubernetes tries the
 # rest of the driver.
 KUBERNETES_PURE := ./words ./slice ./claim ./cdi
 .PHONY: test-kubernetes-pure
 test-kubernetes-pure:
-	cd kubernetes && go vet $(STATIC) $(KUBERNETES_PURE)
-	cd kubernetes && go test -vet=off $(STATIC) $(KUBERNETES_PURE)
+	cd kubernetes && go vet $(SHARED) $(KUBERNETES_PURE)
+	cd kubernetes && go test -vet=off $(SHARED) $(KUBERNETES_PURE)
 
 .PHONY: test-kubernetes
 test-kubernetes: ## play kubelet against the driver and a real daemon, and kill both at every step (minutes; ROUNDS=200)
@@ -240,7 +254,7 @@ rules: ## check and test the alert rules with promtool
 
 .PHONY: forge
 forge: ## check the workflows of the forge with actionlint
-	go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+	go run $(SHARED) github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
 .PHONY: test-prometheus
 test-prometheus: build ## hold the answers of berth to queries against those of real Prometheus servers (builds one: minutes)

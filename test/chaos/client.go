@@ -171,7 +171,7 @@ func (c *client) draw(id string) api.LeaseRequest {
 func (c *client) acquire(r api.LeaseRequest) (api.Lease, bool) {
 	var answer reply
 	status, err := c.call("POST", "/api/leases", r, &answer)
-	for errors.Is(err, errUnknown) {
+	for errors.Is(err, errUnknown) || again(status) { // a daemon that stops says that one asks again
 		c.record.count("outcome unknown")
 		l, stands := c.find(r.ID)
 		switch {
@@ -203,7 +203,7 @@ func (c *client) find(id string) (api.Lease, bool) {
 	for {
 		var answer reply
 		switch status, err := c.call("GET", "/api/leases/"+id, nil, &answer); {
-		case errors.Is(err, errUnknown):
+		case errors.Is(err, errUnknown), again(status):
 		case status == http.StatusOK:
 			return answer.Lease, true
 		case err != nil || status == http.StatusNotFound:
@@ -223,7 +223,7 @@ func (c *client) hold(l api.Lease) {
 		asked := time.Now()
 		status, err := c.call("POST", "/api/leases/"+l.ID+"/renew", api.Renew{Fence: l.Fence}, &answer)
 		switch {
-		case err != nil:
+		case err != nil || again(status):
 			c.record.count("outcome unknown")
 			return
 		case status == http.StatusOK:
@@ -247,7 +247,7 @@ func (c *client) release(l api.Lease) {
 		var answer reply
 		status, err := c.call("DELETE", fmt.Sprintf("/api/leases/%s?fence=%d", l.ID, l.Fence), nil, &answer)
 		switch {
-		case errors.Is(err, errUnknown):
+		case errors.Is(err, errUnknown), again(status):
 			c.record.count("outcome unknown")
 		case err != nil:
 			return
