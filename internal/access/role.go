@@ -52,6 +52,10 @@ type Rules struct {
 	// ContainersNeedToken refuses callers from other PID and user namespaces who show no
 	// token.
 	ContainersNeedToken bool
+
+	// TCPNeedsToken refuses callers over TCP who show no credential, also those from this
+	// machine.
+	TCPNeedsToken bool
 }
 
 // Given is a role that the configuration gives.

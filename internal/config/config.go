@@ -87,6 +87,7 @@ type Daemon struct {
 	SocketGroup      string `key:"socket_group" check:"group" absent:"the daemon's own" doc:"Group that owns the Unix socket, by name or id."`
 	SocketMode       string `key:"socket_mode" check:"mode" absent:"0666 for a daemon of root, else 0600" doc:"Permissions of the Unix socket, in octal digits. With 0660, only members of socket_group can call."`
 	ContainerCallers string `key:"container_callers" default:"uid" oneof:"uid,token" doc:"How callers from other PID and user namespaces are known: by their user id, or only by a token."`
+	TCPCallers       string `key:"tcp_callers" default:"uid" oneof:"uid,token" doc:"How callers over TCP from this machine are known: by their user id, or only by a token or a certificate, as those from other machines are. kubectl port-forward comes from this machine, for whoever may use it."`
 
 	LogLevel string `key:"log_level" default:"info" oneof:"debug,info,warn,error" doc:"Least level of the messages that the daemon logs."`
 }

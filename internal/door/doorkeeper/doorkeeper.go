@@ -61,7 +61,7 @@ type Names interface {
 }
 
 // ForTCP wraps the API for a TCP port. Callers from other machines must show a token or
-// a certificate, and so must all callers if the configuration has a token; a session
+// a certificate, and so must all callers if the configuration says so or has a token; a session
 // counts as the credential that it began with. All others are users of this machine,
 // and no web page may make a browser call for one of them.
 func (d Doorkeeper) ForTCP(h http.Handler) http.Handler {
@@ -142,7 +142,7 @@ func noter(h http.Handler) func(*http.Request, *api.Problem) {
 
 // NeedsCredential reports whether a TCP caller must show a token or a certificate.
 func (d Doorkeeper) NeedsCredential(c *Caller) bool {
-	return d.Tokens.HasDaemon() || c == nil || !isLoopback(c.address)
+	return d.Tokens.HasDaemon() || c == nil || !isLoopback(c.address) || d.Rules().TCPNeedsToken
 }
 
 // probes reports whether a request asks for the health of the daemon, or for a file of

@@ -172,6 +172,7 @@ func TestAccessOverTCP(t *testing.T) {
 		name, token, host, path string
 		method                  string // empty: POST
 		from                    string // address; empty: this machine
+		strict                  bool   // tcp_callers: token
 		headers                 map[string]string
 		status                  int
 	}{
@@ -180,6 +181,8 @@ func TestAccessOverTCP(t *testing.T) {
 		{name: "IPv6", host: "[::1]:8000", status: 200},
 		{name: "another name", host: "evil.example", status: 403},
 		{name: "page of another site", host: "127.0.0.1:8000", headers: map[string]string{"Sec-Fetch-Site": "cross-site"}, status: 403},
+		{name: "local where TCP needs a token", strict: true, host: "localhost:8000", status: 401},
+		{name: "a probe where TCP needs a token", strict: true, host: "localhost:8000", path: "/healthz", status: 200},
 		{name: "no token", token: "secret", host: "gpu7", status: 401},
 		{name: "wrong token", token: "secret", host: "gpu7", headers: map[string]string{"Authorization": "Bearer secrets"}, status: 401},
 		{name: "right token", token: "secret", host: "gpu7", headers: map[string]string{"Authorization": "Bearer secret"}, status: 200},
@@ -208,6 +211,7 @@ func TestAccessOverTCP(t *testing.T) {
 			}
 			keeper := Doorkeeper{Tokens: tokens.New(), Tries: sessions.NewTries(slog.New(slog.DiscardHandler), func(string) {})}
 			keeper.Tokens.SetDaemon(test.token)
+			keeper.Rules = func() *access.Rules { return &access.Rules{TCPNeedsToken: test.strict} }
 			from := "127.0.0.1"
 			if test.from != "" {
 				from = test.from
