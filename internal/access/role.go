@@ -221,6 +221,10 @@ func (r *Rules) Actor(c *Caller) Actor {
 // DaemonUser is the user name for the holder of the token of the configuration.
 const DaemonUser = "token"
 
+// ClusterToken is the name of the token of a Kubernetes driver. The leases of its user
+// belong to pods, which trust neither each other nor the driver's other pods.
+const ClusterToken = "kubernetes"
+
 // TokenUser returns the user name for the holder of a named token. No login name has a
 // colon.
 func TokenUser(name string) string { return "token:" + name }
