@@ -588,6 +588,7 @@ class ServiceConfig(Answer):
     priority: Optional[int] = None  # Priority among requests that wait. The highest goes first.
     quota: QuotaConfig = _new(QuotaConfig)  # What all leases of the service may hold together.
     users: List[str] = _list()  # Users who may ask in the name of the service, and send it requests. Default: everybody.
+    namespaces: List[str] = _list()  # Namespaces of a Kubernetes cluster whose claims may name the service. Default: none.
     over_limit: str = ""  # What berth does about a lease of the service that uses more memory than it holds. Default: that of gpu. One of warn, stop or revoke.
     throttle: str = ""  # What berth does by itself about leases of the service on a device that should run slower. Default: that of the device. One of exempt, advise, slots, pace or power.
     compute: Optional[float] = None  # Share of its devices that a lease of the service may compute on, in percent. Default: no limit.

@@ -2392,6 +2392,8 @@ export interface ServiceConfig {
   quota: QuotaConfig;
   /** Users who may ask in the name of the service, and send it requests. Default: everybody. */
   users?: string[];
+  /** Namespaces of a Kubernetes cluster whose claims may name the service. Default: none. */
+  namespaces?: string[];
   /** What berth does about a lease of the service that uses more memory than it holds. Default: that of gpu. One of warn, stop or revoke. */
   over_limit?: 'warn' | 'stop' | 'revoke';
   /** What berth does by itself about leases of the service on a device that should run slower. Default: that of the device. One of exempt, advise, slots, pace or power. */
