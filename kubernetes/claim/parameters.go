@@ -19,6 +19,7 @@ import (
 // Parameters are the settings of the lease from a class and a claim, in the kind Lease.
 type Parameters struct {
 	Service  string
+	Claimed  bool     // whether the claim names the service, and not its class
 	Priority *int     // nil means that of the service. From the class only
 	Enforce  string   // auto, framework, watchdog or none; empty means auto
 	Caps     []string // cupy, jax, torch; nil means cupy and jax
@@ -74,7 +75,7 @@ func parametersOf(c *resourcev1.ResourceClaim, found []resourcev1.DeviceRequestA
 
 func (p Parameters) equal(q Parameters) bool {
 	same := p.Priority == nil && q.Priority == nil || p.Priority != nil && q.Priority != nil && *p.Priority == *q.Priority
-	return same && p.Service == q.Service && p.Enforce == q.Enforce && p.Socket == q.Socket &&
+	return same && p.Service == q.Service && p.Claimed == q.Claimed && p.Enforce == q.Enforce && p.Socket == q.Socket &&
 		(p.Caps == nil) == (q.Caps == nil) && slices.Equal(p.Caps, q.Caps)
 }
 
@@ -94,6 +95,7 @@ func parametersFor(configs []resourcev1.DeviceAllocationConfiguration, request s
 			}
 			if err == nil {
 				p, err = said.over(p)
+				p.Claimed = source == resourcev1.AllocationConfigSourceClaim && p.Service != class.Service
 			}
 			if err != nil {
 				return Parameters{}, refuse(BadParameters, "the parameters of the %s: %s", where(source), err)

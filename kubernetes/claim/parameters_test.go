@@ -22,13 +22,13 @@ func TestParameters(t *testing.T) {
 		{"all", configured(whole(), true, lease(`,"service":"s","priority":7,"enforce":"auto","caps":["cupy"],"socket":true`)),
 			Parameters{Service: "s", Priority: &seven, Enforce: "auto", Caps: []string{"cupy"}, Socket: true}},
 		{"class first, wherever it stands", configured(configured(whole(), false, lease(`,"enforce":"watchdog","service":"s"`)), true, lease(`,"enforce":"framework","caps":["jax"]`)),
-			Parameters{Service: "s", Enforce: "watchdog", Caps: []string{"jax"}}},
+			Parameters{Service: "s", Claimed: true, Enforce: "watchdog", Caps: []string{"jax"}}},
 		{"a service that the class sets, said again", configured(configured(whole(), true, lease(`,"service":"s"`)), false, lease(`,"service":"s"`)), Parameters{Service: "s"}},
 		{"for another request", configured(whole(), false, lease(`,"service":"s"`), "other"), Parameters{}},
-		{"for this request", configured(whole(), false, lease(`,"service":"s"`), "other", "gpu"), Parameters{Service: "s"}},
-		{"for a request with alternatives", configured(sample(got("gpu/small", "gpu-1", "s1", "8Gi 1")), false, lease(`,"service":"s"`), "gpu"), Parameters{Service: "s"}},
+		{"for this request", configured(whole(), false, lease(`,"service":"s"`), "other", "gpu"), Parameters{Service: "s", Claimed: true}},
+		{"for a request with alternatives", configured(sample(got("gpu/small", "gpu-1", "s1", "8Gi 1")), false, lease(`,"service":"s"`), "gpu"), Parameters{Service: "s", Claimed: true}},
 		{"for another alternative", configured(sample(got("gpu/small", "gpu-1", "s1", "8Gi 1")), false, lease(`,"service":"s"`), "gpu/large"), Parameters{}},
-		{"the last counts", configured(configured(whole(), false, lease(`,"service":"a"`)), false, lease(`,"service":"b"`)), Parameters{Service: "b"}},
+		{"the last counts", configured(configured(whole(), false, lease(`,"service":"a"`)), false, lease(`,"service":"b"`)), Parameters{Service: "b", Claimed: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			read, err := Read(c.claim, node)

@@ -208,7 +208,7 @@ func (d *Driver) begin(ctx context.Context, c *resourcev1.ResourceClaim, want cl
 			return nil, false, err
 		}
 	}
-	request, err := want.Request(d.share, only && !d.sharesPod(want))
+	request, err := want.Request(d.share, d.knownServices(), only && !d.sharesPod(want))
 	if err != nil {
 		return nil, false, err
 	}
