@@ -73,7 +73,7 @@ func (c Claim) Request(find Find, known Services, alone bool) (api.LeaseRequest,
 	enforce, caps := c.Parameters.enforcement(alone)
 	r := api.LeaseRequest{
 		ID: c.UID, Service: service, Name: c.holder(), Binding: "named", Timeout: gpu.Some(0.0),
-		Parts: shares, Admitted: true, Scope: c.Scope(), Enforce: enforce, Caps: caps,
+		Parts: shares, Admitted: true, Scope: c.Scope(), Enforce: enforce, Caps: caps, Optimize: c.Parameters.Optimize,
 	}
 	if c.Parameters.Priority != nil {
 		r.Priority = gpu.Some(*c.Parameters.Priority)

@@ -270,7 +270,7 @@ var changes = []gpu.EventCode{
 	gpu.EventDeviceRecovered, gpu.EventDeviceFault, gpu.EventDeviceQuarantined, gpu.EventDeviceProbation, gpu.EventSlots,
 	gpu.EventDrained, gpu.EventUndrained, gpu.EventMonitoring, gpu.EventConfig, gpu.EventForeignUse,
 	gpu.EventGranted, gpu.EventResized, gpu.EventReleased, gpu.EventExpired, gpu.EventRevoked,
-	gpu.EventOverLimit, gpu.EventStop, gpu.EventStopped, gpu.EventGap,
+	gpu.EventOverLimit, gpu.EventStop, gpu.EventStopped, gpu.EventParked, gpu.EventResumed, gpu.EventGap,
 }
 
 // follow reads the events of the daemon, and begins again when the daemon has gone away.

@@ -33,8 +33,8 @@ import (
 // watching returns the scenario about Prometheus.
 func watching() []Scenario {
 	return []Scenario{
-		{Number: 20, Does: "the component metrics, the schemas of the Prometheus operator, and Debian's Prometheus",
-			Expects: "the API server takes every object; Prometheus reads each daemon by TLS with its token and evaluates all rules; a claim over its limit raises its alert; port-forward is answered with a token only", Run: watched},
+		{Number: 20, Does: "the components metrics and node-tokens, the schemas of the Prometheus operator, and Debian's Prometheus",
+			Expects: "the API server takes every object; Prometheus reads each daemon by TLS with its token and evaluates all rules; a claim over its limit raises its alert; port-forward is answered with a token only; the token of a driver counts on its own node alone", Run: watched},
 	}
 }
 
@@ -54,7 +54,8 @@ func watched(h *H) {
 		_, err := h.Kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd/"+kind+".monitoring.coreos.com")
 		h.Must(err)
 	}
-	h.Step("apply the overlay simulated with the components metrics and monitoring")
+	h.clusterKeys()
+	h.Step("apply the overlay simulated with the components metrics, monitoring and node-tokens")
 	h.quiet()
 	overlay := h.overlay()
 	defer func() {
@@ -91,6 +92,7 @@ func watched(h *H) {
 	}
 	h.turnedAway(authority)
 	h.forwarded(authority)
+	h.ownNode(authority)
 
 	small := h.Create(Pod{Name: "small", Memory: "8Gi", Guest: true, Node: "node-1"})
 	h.Eventually("a pod runs", h.Running(small))
@@ -161,13 +163,21 @@ func (h *H) overlay() string {
 	h.Must(os.WriteFile(folder+"/kustomization.yaml", fmt.Appendf(nil, `apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
 resources: [%[1]s/overlays/simulated]
-components: [%[1]s/components/metrics, %[1]s/components/monitoring]
+components: [%[1]s/components/metrics, %[1]s/components/monitoring, %[1]s/components/node-tokens]
 patches:
 - target: {kind: DaemonSet, name: berth}
   patch: |
-    - {op: replace, path: /spec/template/spec/containers/0/env/0/value, value: %[2]s}
-    - {op: add, path: /spec/template/spec/containers/0/volumeMounts/-, value: {name: e2e, mountPath: %[2]s}}
-    - {op: add, path: /spec/template/spec/volumes/-, value: {name: e2e, hostPath: {path: %[2]s, type: DirectoryOrCreate}}}
+    apiVersion: apps/v1
+    kind: DaemonSet
+    metadata: {name: berth}
+    spec:
+      template:
+        spec:
+          containers:
+          - name: berth
+            env: [{name: BERTH_SIM_GUESTS, value: %[2]s}]
+            volumeMounts: [{name: e2e, mountPath: %[2]s}]
+          volumes: [{name: e2e, hostPath: {path: %[2]s, type: DirectoryOrCreate}}]
 `, deploy, guests), 0o644))
 	return folder
 }
@@ -205,6 +215,48 @@ func (h *H) inPods(number int) Condition {
 		}
 		return h.Published(number)()
 	}
+}
+
+// clusterKeys makes the ConfigMap of the component node-tokens.
+func (h *H) clusterKeys() {
+	keys, err := h.Kubectl("get", "--raw", "/openid/v1/jwks")
+	h.Must(err)
+	_, _ = h.Kubectl("-n", "berth-system", "delete", "configmap/berth-cluster-keys")
+	_, err = h.Kubectl("-n", "berth-system", "create", "configmap", "berth-cluster-keys", "--from-literal=keys.json="+keys)
+	h.Must(err)
+}
+
+// ownNode asserts that the token of a driver counts on its own node alone, and that other
+// tokens of its account count nowhere.
+func (h *H) ownNode(authority []byte) {
+	driver, err := h.Node(1).Driver()
+	h.Must(err)
+	make := func(more ...string) string {
+		text, err := h.Kubectl(append([]string{"-n", "berth-system", "create", "token", "berth-dra"}, more...)...)
+		h.Must(err)
+		return strings.TrimSpace(text)
+	}
+	bound := []string{"--bound-object-kind=Pod", "--bound-object-name=" + driver.Name}
+	own := make(append(bound, "--audience=berth")...)
+	list, err := h.Cluster.CoreV1().Pods("berth-system").List(h.ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=berth"})
+	h.Must(err)
+	for _, p := range list.Items {
+		at, want := "https://"+p.Status.PodIP+":8000/api/leases", 403
+		if p.Spec.NodeName == "node-1" {
+			want = 200
+		}
+		for what, c := range map[string]struct {
+			token string
+			want  int
+		}{
+			"the token of the driver of node-1": {own, want}, "one for the API server": {make(bound...), 403}, "one that is bound to no pod": {make("--audience=berth"), 403}, "a forged one": {own[:len(own)-6] + "AAAAAA", 401},
+		} {
+			if status := h.asked(authority, at, c.token); status != c.want {
+				h.Fail("%s on %s: %d, want %d", what, p.Spec.NodeName, status, c.want)
+			}
+		}
+	}
+	h.Step("the token of the driver of node-1 counts there, and not on node-2")
 }
 
 // turnedAway asserts who is turned away at the port of a daemon.
@@ -265,7 +317,7 @@ func (h *H) forwarded(authority []byte) {
 		return fmt.Errorf("it says %q", out.String())
 	})
 	at := "https://localhost:" + port
-	for path, want := range map[string]int{"/healthz": 200, "/": 200, "/api/gpu/status": 401, "/metrics": 401} {
+	for path, want := range map[string]int{"/healthz": 200, "/api/gpu/status": 401, "/metrics": 401} {
 		if status := h.asked(authority, at+path, ""); status != want {
 			h.Fail("port-forward: %s is answered with %d, want %d", path, status, want)
 		}
