@@ -413,6 +413,7 @@ class Allocation(OfLease, Answer):
     cancelled_by: Optional[CancelledBy] = None  # Who cancelled it, and why.
     parkable: bool = False  # berth may park the lease while others wait for its device.
     unshared: bool = False  # Its owner says that its processes share no GPU memory.
+    optimize: List[str] = _list()  # What berth may do to a lease with a scope, to win memory back.
     parking: Optional[Parking] = None  # What became of its memory on the device, if the lease was ever parked; only in the answers that list leases or look one up, and in those of park and resume.
     idle: Optional[Idle] = None  # Since when its processes have not used their devices, and how that is known. Absent: they do, or nobody looks. Only in the answers that list leases or look one up.
     asked_mb: int = 0  # Memory on each device that it had before an optimization shrank it. Absent: it was not shrunk.
