@@ -193,3 +193,48 @@ func TestWriteOnce(t *testing.T) {
 		t.Errorf("%d reports, %v", p.reports, err)
 	}
 }
+
+// A claim that allows parking says where its memory is, also to a driver that starts while
+// it is parked; other claims have no such condition.
+func TestTellerOfParkedClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, st, p := reporting()
+		st.Request.Optimize = []string{"park"}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go d.teller.run(ctx)
+		expect := func(what string, want metav1.ConditionStatus) {
+			t.Helper()
+			synctest.Wait()
+			if p.status[words.OnDevice] != want || p.status[words.Ready] != metav1.ConditionTrue {
+				t.Errorf("%s: the status is %v", what, p.status)
+			}
+		}
+		happens := func(code gpu.EventCode, text string) {
+			d.teller.happened(gpu.Event{Code: code, Lease: "c1", Text: text, Data: map[string]any{"fence": uint64(7)}})
+		}
+		d.teller.prepared(st, leaseOf(0))
+		expect("prepared", metav1.ConditionTrue)
+		happens(gpu.EventParked, "c1 is parked")
+		expect("parked", metav1.ConditionFalse)
+		away := leaseOf(0)
+		away.State = "parked"
+		reports := p.reports
+		d.teller.looked(st, away)
+		if expect("looked at", metav1.ConditionFalse); p.reports != reports || p.messages[words.OnDevice] != "c1 is parked" {
+			t.Errorf("%d reports, %q", p.reports-reports, p.messages)
+		}
+		happens(gpu.EventResumed, "c1 is back")
+		expect("resumed", metav1.ConditionTrue)
+		d.teller.looked(st, away)
+		expect("seen parked, without the event", metav1.ConditionFalse)
+		d.teller.looked(st, leaseOf(0))
+		expect("seen back, without the event", metav1.ConditionTrue)
+		if want := "one LeaseParked c1 is parked\ntwo LeaseParked c1 is parked"; strings.Join(p.warnings, "\n") != want {
+			t.Errorf("the pods were told %q", p.warnings)
+		}
+		st.Request.Optimize = []string{"trim"}
+		d.teller.prepared(st, leaseOf(0))
+		expect("a claim that does not allow it", "")
+	})
+}
