@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	metaapply "k8s.io/client-go/applyconfigurations/meta/v1"
 	resourceapply "k8s.io/client-go/applyconfigurations/resource/v1"
 
 	"github.com/berth-gpu/berth/api"
@@ -237,4 +238,34 @@ func TestTellerOfParkedClaims(t *testing.T) {
 		d.teller.prepared(st, leaseOf(0))
 		expect("a claim that does not allow it", "")
 	})
+}
+
+// A claim whose status is written as a whole keeps the devices of others, and its
+// parameters letter by letter.
+func TestWithDevices(t *testing.T) {
+	_, _, p := reporting()
+	raw := []byte(`{"kind":  "Lease"}`)
+	p.held.Status.Allocation.Devices.Config = []resourcev1.DeviceAllocationConfiguration{{DeviceConfiguration: resourcev1.DeviceConfiguration{
+		Opaque: &resourcev1.OpaqueDeviceConfiguration{Driver: words.Driver, Parameters: runtime.RawExtension{Raw: raw}}}}}
+	p.held.Status.Devices = []resourcev1.AllocatedDeviceStatus{
+		{Driver: "nic.example.com", Pool: "node-1", Device: "eth1"}, {Driver: words.Driver, Pool: "node-1", Device: "old"}, {Driver: words.Driver, Pool: "node-2", Device: "gpu-1"},
+	}
+	at := metav1.NewTime(time.Unix(1000, 0))
+	own := resourceapply.AllocatedDeviceStatus().WithDriver(words.Driver).WithPool("node-1").WithDevice("gpu-1").WithShareID("s").WithData(runtime.RawExtension{Raw: []byte("{}")}).
+		WithConditions(metaapply.Condition().WithType("Ready").WithStatus(metav1.ConditionTrue).WithReason("Leased").WithMessage("m").WithLastTransitionTime(at))
+	got := withDevices(p.held, []*resourceapply.AllocatedDeviceStatusApplyConfiguration{own})
+	var names []string
+	for _, d := range got.Status.Devices {
+		names = append(names, d.Driver+" "+d.Pool+" "+d.Device)
+	}
+	if want := "nic.example.com node-1 eth1, gpu.berth.dev node-2 gpu-1, gpu.berth.dev node-1 gpu-1"; strings.Join(names, ", ") != want {
+		t.Errorf("the devices are %q", names)
+	}
+	last := got.Status.Devices[2]
+	if *last.ShareID != "s" || string(last.Data.Raw) != "{}" || len(last.Conditions) != 1 || last.Conditions[0] != (metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Leased", Message: "m", LastTransitionTime: at}) {
+		t.Errorf("%+v", last)
+	}
+	if string(got.Status.Allocation.Devices.Config[0].Opaque.Parameters.Raw) != string(raw) || len(p.held.Status.Devices) != 3 {
+		t.Error("the parameters or the claim itself have changed")
+	}
 }

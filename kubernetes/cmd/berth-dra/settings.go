@@ -13,6 +13,7 @@ import (
 	"time"
 
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -142,6 +143,8 @@ func (s *settings) options(log *slog.Logger, metrics *export.Metrics) (plugin.Op
 	}
 	config.UserAgent = "berth-dra/" + version
 	config.QPS, config.Burst = 50, 100
+	config.ContentType = runtime.ContentTypeProtobuf // which keeps the parameters of claims as they were written
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	o.Kube, err = kubernetes.NewForConfig(config)
 	return o, err
 }
