@@ -87,7 +87,7 @@ func (h *H) leaseIs(pod, state string) Condition {
 
 func parkedPods(h *H) {
 	h.Machines(Machine{Node: 1, Devices: "sim:1", Config: "gpu: {max_pipelines: 8}\noptimization: {keep_seconds: 1, time_slice_seconds: 2, park_grace_seconds: 1}\n"})
-	stays := h.Create(Pod{Name: "stays", Memory: "100Gi", Use: 90 << 10})
+	stays := h.Create(Pod{Name: "stays", Memory: "100Gi", Use: 9 << 10})
 	beside := h.Create(Pod{Name: "beside", Memory: "20Gi", Use: 4 << 10})
 	h.Eventually("two pods run that allow nothing", h.Running(stays, beside))
 	h.Eventually("their claims have no condition OnDevice", All(h.onDevice(stays, ""), h.onDevice(beside, "")))
@@ -97,7 +97,7 @@ func parkedPods(h *H) {
 	h.Delete(stays)
 	h.Eventually("the large pod is gone", h.Gone(stays))
 
-	parks := h.Create(Pod{Name: "parks", Memory: "100Gi", Use: 90 << 10, Parameters: `"optimize": ["trim", "park"]`})
+	parks := h.Create(Pod{Name: "parks", Memory: "100Gi", Use: 9 << 10, Parameters: `"optimize": ["trim", "park"]`})
 	h.Eventually("a pod runs that allows parking", h.Running(parks))
 	fence := h.Lease(parks).Fence
 	h.Eventually("its claim says that it is on its device", h.onDevice(parks, metav1.ConditionTrue))

@@ -23,7 +23,7 @@ func batches() []Scenario {
 }
 
 // records is how many records a run has.
-const records = 30_000
+const records = 40_000
 
 // A runner is a berth run that runs.
 type runner struct {
@@ -38,7 +38,7 @@ type runner struct {
 func (h *H) startRun(folder, output string) *runner {
 	r := &runner{h: h, ended: make(chan struct{})}
 	r.cmd = exec.CommandContext(h.base, h.run+"/bin/berth", "run", "--kubernetes", "--image", image, "--berth-image", "ghcr.io/berth-gpu/berth:dev", "--namespace", h.Space,
-		"--workers", "4", "--memory", "20GiB", "--batch", "50", "--ordered", "--input", folder+"/in.jsonl", "--output", output, "--", "/work", "batch", "3ms")
+		"--workers", "4", "--memory", "20GiB", "--batch", "50", "--ordered", "--input", folder+"/in.jsonl", "--output", output, "--", "/work", "batch", "8ms")
 	r.cmd.Env = append(os.Environ(), "KUBECTL="+os.Getenv("LAB")+"/bin/kubectl", "KUBECONFIG="+h.run+"/admin.kubeconfig", "HOME="+folder, "XDG_STATE_HOME="+folder)
 	r.cmd.Stdout, r.cmd.Stderr = &r.said, &r.said
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
