@@ -598,6 +598,7 @@ func TestParkLeaves(t *testing.T) {
 		why    string
 	}{
 		"not agreed":   {func(_ *world, h *held) { h.Parkable = false }, "rests stays on its device: neither its request nor its service says that it is parkable"},
+		"a scope":      {func(_ *world, h *held) { h.Scope, h.Optimize = []string{"pod"}, []string{"park", "trim"} }, "rests stays on its device: it belongs to a container or a job of another manager, and leaves only while others wait for its device"},
 		"not possible": {func(w *world, h *held) { w.refused[h.ID] = errors.New("it has several devices") }, "rests stays on its device: it has several devices"},
 		"may share":    {func(w *world, h *held) { w.kept = map[string]string{h.ID: "2 of its processes may share memory"} }, "rests stays on its device: 2 of its processes may share memory; parkable: unshared says that they share none"},
 		"in use":       {func(w *world, h *held) { delete(w.idle, h.ID) }, "rests stays on its device: it uses its device, or nobody can tell"},
