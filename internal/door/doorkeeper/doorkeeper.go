@@ -233,8 +233,9 @@ func (d Doorkeeper) check(c *Caller, header []string, now time.Time) (*tokenShow
 // find returns the token with this secret: one that the daemon keeps, or one that a
 // cluster issued.
 func (d Doorkeeper) find(secret string, now time.Time) (tokens.Shown, error) {
-	if d.Issued == nil || !bound.Looks(secret) {
-		return d.Tokens.Check(secret, now)
+	found, err := d.Tokens.Check(secret, now)
+	if !errors.Is(err, tokens.ErrUnknown) || d.Issued == nil || !bound.Looks(secret) {
+		return found, err
 	}
 	expires, err := d.Issued(secret, now)
 	switch {

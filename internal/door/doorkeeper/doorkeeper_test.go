@@ -255,7 +255,12 @@ func TestTokensThatAClusterIssues(t *testing.T) {
 			return time.Time{}, bound.ErrForged
 		},
 	}
+	const brought = "eyJ.0123456789abcdef0123456789abcdef.x" // a secret may look like one
+	if _, err := keeper.Tokens.Create(tokens.Token{Name: "own", Role: access.User}, brought, time.Now()); err != nil {
+		t.Fatal(err)
+	}
 	for token, want := range map[string]string{
+		brought:                                "200 token:own user",
 		"eyJ.good." + strings.Repeat("x", 900): "200 token:kubernetes operator",
 		"eyJ.other.x":                          "403 token_elsewhere",
 		"eyJ.old.x":                            "401 token_expired",
