@@ -120,6 +120,9 @@ func TestScopesAllowWhatTheySay(t *testing.T) {
 		if (err == nil) != slices.Contains(allowed, MayPark) {
 			t.Errorf("%v: berth parks it: %v", allowed, err)
 		}
+		if _, err := b.Apply(Rescope{Key: k, Add: []string{"pod" + strings.Repeat("b", 32)}, By: operator}, noon); err != nil {
+			t.Errorf("%v: a second pod cannot join it: %v", allowed, err)
+		}
 		if again := restored(new(EntryOf(&Effect{Kind: Granted, Time: noon, After: l}))); !slices.Equal(again.Optimize, allowed) {
 			t.Errorf("%v: the journal has %v", allowed, again.Optimize)
 		}
