@@ -109,6 +109,7 @@ type ServiceConfig struct {
 	Priority        gpu.Opt[int]     `json:"priority,omitzero" doc:"Priority among requests that wait. The highest goes first."`
 	Quota           QuotaConfig      `json:"quota" doc:"What all leases of the service may hold together."`
 	Users           []string         `json:"users,omitempty" doc:"Users who may ask in the name of the service, and send it requests. Default: everybody."`
+	Namespaces      []string         `json:"namespaces,omitempty" doc:"Namespaces of a Kubernetes cluster whose claims may name the service. Default: none."`
 	OverLimit       string           `json:"over_limit,omitempty" enum:"warn,stop,revoke" doc:"What berth does about a lease of the service that uses more memory than it holds. Default: that of gpu."`
 	Throttle        string           `json:"throttle,omitempty" enum:"exempt,advise,slots,pace,power" doc:"What berth does by itself about leases of the service on a device that should run slower. Default: that of the device."`
 	Compute         gpu.Opt[float64] `json:"compute,omitzero" doc:"Share of its devices that a lease of the service may compute on, in percent. Default: no limit."`

@@ -78,6 +78,7 @@ type LeaseRequest struct {
 	TimeLimit gpu.Opt[float64] `json:"time_limit_seconds,omitzero" doc:"The lease ends this long after the grant, with its processes, however often it is renewed. Default: longest_time_seconds of the user, or no limit."`
 	Parkable  bool             `json:"parkable,omitempty" doc:"Whether berth may park the lease while others wait for its device. Default: as services.NAME.parkable says, else no."`
 	Unshared  bool             `json:"unshared,omitempty" doc:"The owner says that the processes of the lease share no GPU memory, with each other or with others. Without that, a lease is parked only if one process uses the GPU alone."`
+	Optimize  []string         `json:"optimize,omitempty" maxItems:"3" enum:"trim,shrink,park" doc:"For a lease with a scope: what berth may do to it to win memory back. trim: ask its programs for memory that they keep for later; shrink: make it smaller if its programs use less; park: move its memory to the memory of the machine while others wait for its device. Default: nothing."`
 	Comment   string           `json:"comment,omitempty" maxLength:"256" doc:"A note of yours, for people: at most 256 bytes on one line. Others than operators do not see it." example:"nightly run, ask Ada"`
 
 	Exclusive bool `json:"exclusive,omitempty" doc:"Each device alone: it is granted where nobody has a lease, and nobody gets one there until it ends, but for its children. Its memory is what can be leased there at the grant; memory_mb is the least that it needs."`
@@ -130,6 +131,7 @@ type Lease struct {
 
 	Parkable bool     `json:"parkable,omitempty" doc:"berth may park the lease while others wait for its device."`
 	Unshared bool     `json:"unshared,omitempty" doc:"Its owner says that its processes share no GPU memory."`
+	Optimize []string `json:"optimize,omitempty" enum:"trim,shrink,park" doc:"What berth may do to a lease with a scope, to win memory back."`
 	Parking  *Parking `json:"parking,omitempty" doc:"What became of its memory on the device, if the lease was ever parked; only in the answers that list leases or look one up, and in those of park and resume."`
 	Idle     *Idle    `json:"idle,omitempty" doc:"Since when its processes have not used their devices, and how that is known. Absent: they do, or nobody looks. Only in the answers that list leases or look one up."`
 	Asked    gpu.MiB  `json:"asked_mb,omitempty" doc:"Memory on each device that it had before an optimization shrank it. Absent: it was not shrunk."`

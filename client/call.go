@@ -119,8 +119,8 @@ func (c *Client) request(ctx context.Context, method, path string, query url.Val
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
+	if token := c.token(); token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	if c.agent != "" {
 		req.Header.Set("Berth-Agent", url.QueryEscape(c.agent))

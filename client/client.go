@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -36,6 +37,10 @@ type Options struct {
 	// Token is the bearer token. It replaces the identity by which the daemon would know
 	// the caller, also on a socket.
 	Token string
+
+	// TokenFile is a file with the bearer token, in place of Token. The client reads it
+	// again for every request, because tokens of clusters are replaced every hour.
+	TokenFile string
 
 	// CA is a file with certificates that the client trusts beside those of the
 	// system. Cert and Key are files with the certificate that the client shows.
@@ -59,8 +64,8 @@ type Options struct {
 // goroutines may use it.
 type Client struct {
 	http    *http.Client
-	base    string // scheme and host, and the path in front of the routes, without a slash at the end
-	token   string
+	base    string        // scheme and host, and the path in front of the routes, without a slash at the end
+	token   func() string // returns "" if there is none
 	timeout time.Duration
 	retry   func(error, time.Duration)
 	local   bool     // over a socket, where the daemon sees which process this is
@@ -102,7 +107,25 @@ func (c *Client) Close() {
 func (o Options) client(base string, transport http.RoundTripper) *Client {
 	return &Client{
 		http: &http.Client{Transport: transport}, base: base,
-		timeout: o.Timeout, retry: o.Retry,
+		timeout: o.Timeout, retry: o.Retry, token: func() string { return "" },
+	}
+}
+
+// shown returns a function that returns the token to show. A file that cannot be read
+// leaves the last token in place.
+func (o Options) shown() func() string {
+	if o.TokenFile == "" {
+		return func() string { return o.Token }
+	}
+	var last atomic.Pointer[string]
+	return func() string {
+		if now, err := ReadToken(o.TokenFile); err == nil {
+			last.Store(&now)
+		}
+		if token := last.Load(); token != nil {
+			return *token
+		}
+		return o.Token
 	}
 }
 
@@ -116,7 +139,8 @@ func overSockets(o Options, paths []string) *Client {
 		IdleConnTimeout:    90 * time.Second,
 	}
 	c := o.client("http://localhost", transport)
-	c.local, c.token, c.streams = true, o.Token, newStreams(dial, o.Token)
+	c.local, c.token = true, o.shown()
+	c.streams = newStreams(dial, c.token)
 	return c
 }
 
@@ -140,6 +164,6 @@ func overTCP(o Options) (*Client, error) {
 	}
 	base := url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimRight(u.Path, "/")}
 	c := o.client(base.String(), transport)
-	c.token = o.Token
+	c.token = o.shown()
 	return c, nil
 }

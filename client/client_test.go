@@ -441,3 +441,27 @@ func shortDir(t *testing.T) string {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
+
+// A client shows what its file has now, and the last token while the file is away.
+func TestTokenFileIsReadAgain(t *testing.T) {
+	var shown string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		shown = r.Header.Get("Authorization")
+		_, _ = io.WriteString(w, "{}")
+	}))
+	defer server.Close()
+	path := filepath.Join(t.TempDir(), "token")
+	c, err := New(Options{URL: server.URL, TokenFile: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, step := range []struct{ write, want string }{{"first", "Bearer first"}, {"second", "Bearer second"}, {"", "Bearer second"}} {
+		if err := os.WriteFile(path, []byte(step.write), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Ready(t.Context()); err != nil || shown != step.want {
+			t.Errorf("it shows %q (%v), want %q", shown, err, step.want)
+		}
+	}
+}

@@ -36,14 +36,14 @@ func (o Options) withEnv(env func(string) string) (Options, error) {
 			o.URL = env("BERTH_URL")
 		}
 	}
-	if path := env("BERTH_TOKEN_FILE"); o.Token == "" && path != "" {
+	if path := env("BERTH_TOKEN_FILE"); o.Token == "" && o.TokenFile == "" && path != "" {
 		token, err := ReadToken(path)
 		if err != nil {
 			return o, err
 		}
 		o.Token = token
 	}
-	if o.Token == "" && o.URL != "" {
+	if o.Token == "" && o.TokenFile == "" && o.URL != "" {
 		o.Token = env("BERTH_TOKEN")
 	}
 	return o, nil

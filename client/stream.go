@@ -41,14 +41,14 @@ var errNoStream = errors.New("the daemon has no lease stream")
 // client share one stream.
 type streams struct {
 	dial    func(context.Context) (net.Conn, error)
-	token   string                 // may be empty
+	token   func() string          // returns "" if there is none
 	current atomic.Pointer[stream] // nil until the first one was opened
 	absent  atomic.Bool            // the daemon has no lease stream; do not ask again
 
 	turn chan struct{} // has room for one: the goroutine that opens a stream
 }
 
-func newStreams(dial func(context.Context) (net.Conn, error), token string) *streams {
+func newStreams(dial func(context.Context) (net.Conn, error), token func() string) *streams {
 	return &streams{dial: dial, token: token, turn: make(chan struct{}, 1)}
 }
 
@@ -88,7 +88,7 @@ func (s *streams) open(ctx context.Context) (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	in, err := upgrade(ctx, conn, s.token)
+	in, err := upgrade(ctx, conn, s.token())
 	if err != nil {
 		s.absent.Store(errors.Is(err, errNoStream))
 		return nil, errors.Join(err, conn.Close())

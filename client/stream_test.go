@@ -80,7 +80,7 @@ func streaming(t *testing.T, play ...func(*far)) *Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.streams = newStreams(dial, "")
+	c.streams = newStreams(dial, c.token)
 	t.Cleanup(c.Close)
 	return c
 }

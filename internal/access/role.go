@@ -52,6 +52,10 @@ type Rules struct {
 	// ContainersNeedToken refuses callers from other PID and user namespaces who show no
 	// token.
 	ContainersNeedToken bool
+
+	// TCPNeedsToken refuses callers over TCP who show no credential, also those from this
+	// machine.
+	TCPNeedsToken bool
 }
 
 // Given is a role that the configuration gives.
@@ -216,6 +220,10 @@ func (r *Rules) Actor(c *Caller) Actor {
 
 // DaemonUser is the user name for the holder of the token of the configuration.
 const DaemonUser = "token"
+
+// ClusterToken is the name of the token of a Kubernetes driver. The leases of its user
+// belong to pods, which trust neither each other nor the driver's other pods.
+const ClusterToken = "kubernetes"
 
 // TokenUser returns the user name for the holder of a named token. No login name has a
 // colon.

@@ -207,6 +207,12 @@ func alphanumeric(v string) bool {
 	})
 }
 
+// isPodAccount reports whether v names a service account of a cluster.
+func isPodAccount(v string) bool {
+	namespace, name, found := strings.Cut(v, ":")
+	return found && isHost(namespace) && isHost(name)
+}
+
 // checkText applies the rule that the check tag names.
 func checkText(rule, v string) error {
 	shown := scalar{text: v}
@@ -221,6 +227,10 @@ func checkText(rule, v string) error {
 		return fmt.Errorf("%s is not the UUID of a device: berth status shows them", shown)
 	case rule == "account" && !isAccount(v), rule == "group" && (!isUserName(v) || strings.ContainsRune(v, '.')):
 		return fmt.Errorf("%s cannot be a name here: use a name without dots, colons and spaces, or the number", shown)
+	case rule == "podaccount" && !isPodAccount(v):
+		return fmt.Errorf("%s is not a service account of a cluster: write NAMESPACE:NAME, such as berth-system:berth-dra", shown)
+	case rule == "namespace" && (!isHost(v) || strings.ContainsAny(v, ".:")):
+		return fmt.Errorf("%s is not the name of a namespace: use letters, digits and dashes", shown)
 	case rule == "mode" && !isMode(v):
 		return fmt.Errorf("%s is not a mode of a socket: use octal digits such as 0660; others may at most read and write", shown)
 	case rule == "path" && !strings.HasPrefix(v, "/"):

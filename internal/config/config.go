@@ -87,6 +87,11 @@ type Daemon struct {
 	SocketGroup      string `key:"socket_group" check:"group" absent:"the daemon's own" doc:"Group that owns the Unix socket, by name or id."`
 	SocketMode       string `key:"socket_mode" check:"mode" absent:"0666 for a daemon of root, else 0600" doc:"Permissions of the Unix socket, in octal digits. With 0660, only members of socket_group can call."`
 	ContainerCallers string `key:"container_callers" default:"uid" oneof:"uid,token" doc:"How callers from other PID and user namespaces are known: by their user id, or only by a token."`
+	TCPCallers       string `key:"tcp_callers" default:"uid" oneof:"uid,token" doc:"How callers over TCP from this machine are known: by their user id, or only by a token or a certificate, as those from other machines are. kubectl port-forward comes from this machine, for whoever may use it."`
+
+	ClusterKeys    string `key:"cluster_keys" check:"path" absent:"none" doc:"File with the public keys of a Kubernetes cluster, as kubectl get --raw /openid/v1/jwks prints them. With it, a token that the cluster issued for a pod of cluster_account on cluster_node, with the audience berth, is the token kubernetes with the role operator. The daemon reads the file again when it does not know the key of a token."`
+	ClusterAccount string `key:"cluster_account" default:"berth-system:berth-dra" check:"podaccount" doc:"Service account of the driver in the cluster: its namespace and its name."`
+	ClusterNode    string `key:"cluster_node" absent:"the name of the machine" doc:"Name of this machine as a node of the cluster."`
 
 	LogLevel string `key:"log_level" default:"info" oneof:"debug,info,warn,error" doc:"Least level of the messages that the daemon logs."`
 }
@@ -231,6 +236,7 @@ type Service struct {
 	Priority        int                    `key:"priority" role:"operator" default:"0" min:"-1000" max:"1000" doc:"Priority among requests that wait. The highest goes first."`
 	Quota           Quota                  `key:"quota" doc:"What all leases of the service may hold together."`
 	Users           []string               `key:"users" check:"caller" absent:"everybody" doc:"Users who may ask in the name of the service, and send it requests: login names, user ids, token:NAME and cert:NAME."`
+	Namespaces      []string               `key:"namespaces" check:"namespace" absent:"none" doc:"Namespaces of a Kubernetes cluster whose claims may name the service. A device class may name every service."`
 	OverLimit       string                 `key:"over_limit" oneof:"warn,stop,revoke" absent:"that of gpu" doc:"What berth does about a lease of the service whose processes use more memory than it holds."`
 	Throttle        string                 `key:"throttle" role:"operator" oneof:"exempt,advise,slots,pace,power" absent:"that of the device" doc:"What berth does by itself about leases of the service on a device that should run slower, as gpu.throttle. exempt: nothing, and it does not lower the power limit of a device with such a lease either."`
 	Compute         gpu.Opt[gpu.Percent]   `key:"compute" role:"operator" min:"5" max:"100" absent:"no limit" doc:"Share of its devices that a lease of the service may compute on. The driver enforces it where MPS enforces the lease; elsewhere berth stops and continues the processes in short cycles. Leases with a scope are not held to it."`

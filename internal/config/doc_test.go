@@ -108,7 +108,7 @@ type mapExample struct {
 
 var mapExamples = map[string]mapExample{"services": {"embedder", map[string]string{
 	"min_memory_mb": "2048", "max_memory_mb": "16GiB", "preferred_device": "GPU-8d1f0a3c-5b0e-4f0e-9a44-1f6d2f0b7c11",
-	"affinity": "together", "priority": "10", "quota.memory_mb": "32GiB", "quota.slots": "4", "users": "[alice, bob]", "over_limit": "revoke", "throttle": "exempt", "compute": "30", "parkable": "unshared", "shrinkable": "true",
+	"affinity": "together", "priority": "10", "quota.memory_mb": "32GiB", "quota.slots": "4", "users": "[alice, bob]", "namespaces": "[medical-kg]", "over_limit": "revoke", "throttle": "exempt", "compute": "30", "parkable": "unshared", "shrinkable": "true",
 	"keep_seconds": "30", "longest_wait": "20", "time_slice_seconds": "2m", "keep": "false",
 	"command": `"embed-server --port ${PORT}"`, "user": "embed", "directory": "/srv/embed", "env": "{HF_HOME: /srv/models}", "port": "9001", "ready.path": "/health", "ready.tcp": "", "ready.log": "",
 	"memory": "12GiB", "gpus": "1", "start": "on_demand", "start_timeout": "5m", "restart": "true", "idle_after": "10m", "away": "auto",
@@ -186,7 +186,7 @@ const sampleHeader = `# berth.yaml: the configuration of the berth daemon. The u
 
 // writtenDefaults are for what has no default that can be written down.
 var writtenDefaults = map[string]string{
-	"daemon.token": `""`, "daemon.token_file": `""`, "daemon.tls_cert": `""`, "daemon.tls_key": `""`, "daemon.tls_client_ca": `""`,
+	"daemon.token": `""`, "daemon.token_file": `""`, "daemon.tls_cert": `""`, "daemon.tls_key": `""`, "daemon.tls_client_ca": `""`, "daemon.cluster_keys": `""`, "daemon.cluster_node": `""`,
 	"daemon.socket_group": `""`, "daemon.socket_mode": `""`,
 	"gpu.memory_limit_mb": "null", "gpu.max_pipelines": "null",
 	"gpu.power_least_watts": "null", "gpu.fan_curve": `""`, "energy.price_per_kwh": "null", "alerts.rules": "[]", "front.listen": `""`, "front.tls_cert": `""`, "front.tls_key": `""`, "front.user": `""`, "optimization.park_host_mb": "null", "optimization.longest_wait": "null",

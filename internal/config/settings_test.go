@@ -30,7 +30,7 @@ func must(t testing.TB, s *config.Settings, err error) *config.Settings {
 
 func TestDefault(t *testing.T) {
 	want := config.Config{
-		Daemon: config.Daemon{Devices: "auto", Listen: "127.0.0.1:8000", Insecure: "false", ContainerCallers: "uid", LogLevel: "info"},
+		Daemon: config.Daemon{Devices: "auto", Listen: "127.0.0.1:8000", Insecure: "false", ContainerCallers: "uid", TCPCallers: "uid", ClusterAccount: "berth-system:berth-dra", LogLevel: "info"},
 		GPU: config.GPU{
 			Thresholds:       gpu.DefaultThresholds(),
 			ThrottleCooldown: 30 * time.Second, CriticalPause: time.Minute,
@@ -162,7 +162,7 @@ func TestEverythingInAFile(t *testing.T) {
 	thresholds := gpu.DefaultThresholds()
 	thresholds.TempOptimal = 60.5
 	want := config.Config{
-		Daemon: config.Daemon{Devices: "sim:4", StateDir: "/s", Socket: "/s/b.sock", Listen: "[::1]:0", Token: "hush-hush", Insecure: "false", ContainerCallers: "uid", LogLevel: "debug"},
+		Daemon: config.Daemon{Devices: "sim:4", StateDir: "/s", Socket: "/s/b.sock", Listen: "[::1]:0", Token: "hush-hush", Insecure: "false", ContainerCallers: "uid", TCPCallers: "uid", ClusterAccount: "berth-system:berth-dra", LogLevel: "debug"},
 		GPU: config.GPU{
 			Thresholds:       thresholds,
 			ThrottleCooldown: 500 * time.Millisecond, CriticalPause: 90 * time.Second,

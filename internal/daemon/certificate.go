@@ -108,7 +108,7 @@ func (c *certificate) expires() time.Time {
 	return time.Time{}
 }
 
-// renew reads the certificate and the token again, for a reload of the configuration.
+// renew reads the certificate, the token and the keys of the cluster again, for a reload of the configuration.
 func (d *Daemon) renew(c config.Daemon) (commit func() []string, err error) {
 	next, err := readCertificate(c, d.warn)
 	if err != nil {
@@ -118,7 +118,12 @@ func (d *Daemon) renew(c config.Daemon) (commit func() []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	cluster, err := readIssued(c, d.host, d.warn)
+	if err != nil {
+		return nil, err
+	}
 	return func() (changed []string) {
+		d.issued.Store(cluster)
 		if d.trustToken(secret) {
 			changed = append(changed, "daemon.token_file was read again, and holds another token")
 		}

@@ -149,6 +149,7 @@ type entrance struct {
 	sessions  *sessions.Sessions
 	tries     *sessions.Tries        // failed attempts to show a token
 	shown     certificate            // on TCP
+	issued    atomic.Pointer[issued] // tokens of a cluster
 	listening atomic.Pointer[string] // address on TCP; nil if there is none
 	streams   sync.WaitGroup         // open lease streams
 }
@@ -329,6 +330,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	cluster, err := readIssued(c, d.host, d.warn)
+	if err != nil {
+		return err
+	}
+	d.issued.Store(cluster)
 	d.shown.current.Store(shown)
 	streams, endWith := context.WithCancelCause(context.WithoutCancel(ctx)) // see letGo
 	endStreams := func() { endWith(ledger.ErrStopped) }                     // whose requests are refused as the ledger refuses them
@@ -394,7 +400,8 @@ func (d *Daemon) letGo(callers func()) {
 
 // doorkeeper returns a doorkeeper that identifies callers by what the kernel says.
 func (d *Daemon) doorkeeper() doorkeeper.Doorkeeper {
-	return doorkeeper.Doorkeeper{Kernel: d.kernel, Processes: process.Proc(), Names: d.users, Rules: d.rules.Load, Tokens: d.tokens, Sessions: d.sessions, Tries: d.tries, Limits: d.limits.Load, Named: d.shown.named}
+	return doorkeeper.Doorkeeper{Kernel: d.kernel, Processes: process.Proc(), Names: d.users, Rules: d.rules.Load, Tokens: d.tokens, Sessions: d.sessions, Tries: d.tries, Limits: d.limits.Load, Named: d.shown.named,
+		Issued: func(token string, now time.Time) (time.Time, error) { return d.issued.Load().check(token, now) }}
 }
 
 // Close closes the devices and the journal. It does not wait for a driver or a disk that

@@ -84,6 +84,7 @@ func (p *people) rulesOf(c config.Config) *access.Rules {
 	rules := &access.Rules{
 		Daemon: os.Geteuid(), Users: map[int]access.Given{}, Groups: map[int]access.Given{}, Certificates: map[string]access.Role{},
 		ContainersNeedToken: c.Daemon.ContainerCallers == "token",
+		TCPNeedsToken:       c.Daemon.TCPCallers == "token",
 	}
 	for name, u := range c.Users {
 		role, err := access.ParseRole(u.Role)

@@ -225,7 +225,7 @@ func LeaseOf(h ledger.Held) api.Lease {
 		ID: h.ID, Parent: h.Parent, Fence: h.Fence, State: string(h.State), Holder: HolderOf(h.Holder), Binding: string(h.Binding),
 		Granted: h.Granted, TTL: h.TTL.Seconds(), Parts: make([]api.LeasePart, len(h.Parts)),
 		Priority: h.Priority, EnforcedBy: h.EnforcedBy, Note: h.Note, Heir: h.KeptBy,
-		Unit: h.Unit, Scope: h.Scope, Parkable: h.Parkable, Unshared: h.Unshared, Asked: h.Asked, Comment: h.Comment, Exclusive: h.Exclusive,
+		Unit: h.Unit, Scope: h.Scope, Parkable: h.Parkable, Unshared: h.Unshared, Optimize: h.Optimize, Asked: h.Asked, Comment: h.Comment, Exclusive: h.Exclusive,
 	}
 	if h.Pool {
 		l.Pool = &api.Pool{Left: h.Parts[0].Memory}

@@ -2,6 +2,7 @@ package desk
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
@@ -90,7 +91,7 @@ func (d *Desk) resolve(by *Caller, w *wish) (resolved, error) {
 			Binding: bound, Implied: w.implied, TTL: lease.Seconds(w.TTL.Or(0)), TimeLimit: lease.Seconds(w.TimeLimit.Or(0)),
 			GPUs: w.GPUs, Memory: memory, Slots: says.slots, Where: choice.where, Only: w.only, Preferred: choice.preferred, Policy: w.Policy,
 			AskedPriority: w.Priority, Limits: d.limitsOf(by, holder), Draw: d.draw(holder),
-			Terms: lease.Terms{EnforcedBy: rung, Note: joined(note, absent), Unit: w.Unit, Scope: w.Scope, Parkable: w.Parkable, Unshared: w.Unshared, Comment: w.Comment, Exclusive: says.exclusive, Pool: w.Pool},
+			Terms: lease.Terms{EnforcedBy: rung, Note: joined(note, absent), Unit: w.Unit, Scope: w.Scope, Parkable: w.Parkable || slices.Contains(w.Optimize, lease.MayPark), Unshared: w.Unshared, Optimize: w.Optimize, Comment: w.Comment, Exclusive: says.exclusive, Pool: w.Pool},
 		},
 		learned: learned, unread: w.atOnce, caps: w.Caps, isolation: isolation, environs: len(w.Caps) > 0 || len(w.Scope) > 0,
 	}
@@ -188,6 +189,9 @@ func (d *Desk) where(w *wish) (c choice, err error) {
 	}
 	if bad := words.TextProblem(w.Name); w.Name != "" && bad != "" {
 		wrong("name", bad)
+	}
+	if len(w.Optimize) > 0 && len(w.Scope) == 0 {
+		wrong("optimize", "is for a lease with a scope; use parkable, or services.NAME.parkable and shrinkable")
 	}
 	if bad, fine := checkCaps(w); !fine {
 		errs = append(errs, bad)

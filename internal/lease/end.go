@@ -21,7 +21,8 @@ func (r Release) apply(b *Book, now time.Time) (Effect, error) {
 	switch {
 	case err != nil:
 		return Effect{}, err
-	case e.lease.State == Parked && r.By.Door != access.Itself: // its processes cannot go on without it
+	case e.lease.State == Parked && r.By.Door != access.Itself && !(len(e.lease.Scope) > 0 && access.Owns(r.By, e.lease.Object())):
+		// Its processes cannot go on without it. A manager that set a scope ends them first.
 		return Effect{}, fmt.Errorf("release %s: %w", r.ID, ErrParked)
 	}
 	return b.end(e, Released, r.By, r.Why, now), nil

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"fmt"
+	"slices"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -71,7 +72,26 @@ type Terms struct {
 	Parkable bool // berth may park it by itself; its service may override this
 	Unshared bool // its owner says that its processes share no GPU memory
 
+	// Optimize lists what berth may do to a lease with a scope, to win memory back:
+	// MayTrim, MayShrink, MayPark. See Allows.
+	Optimize []string
+
 	Comment string // a note of its owner, for people; may be empty
+}
+
+// What berth may do to a lease, to win memory back.
+const (
+	MayTrim   = "trim"
+	MayShrink = "shrink"
+	MayPark   = "park"
+)
+
+// Allows reports whether berth may do something to a lease, to win memory back, as far as
+// its terms decide that. A lease with a scope belongs to another manager, such as a
+// cluster, so it allows what its request says and nothing else. For others, the service
+// and the request decide.
+func (t *Terms) Allows(what string) bool {
+	return len(t.Scope) == 0 || slices.Contains(t.Optimize, what)
 }
 
 // AddNote adds to the note.

@@ -39,8 +39,8 @@ func (l *Lease) Unparkable() error {
 		return fmt.Errorf("park %s: %w: it is parked already", l.ID, ErrState)
 	case len(l.Parts) != 1:
 		why = "it is on several devices, and its memory can only return to all of them at once"
-	case len(l.Scope) > 0:
-		why = "it has a scope, so it belongs to a container or a job of another manager"
+	case !l.Allows(MayPark):
+		why = "it has a scope, so it belongs to a container or a job of another manager, which does not allow it"
 	case l.Pool:
 		why = "it is a pool, and the programs of its children would lose their memory"
 	case l.Parent != "":

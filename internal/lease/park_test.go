@@ -2,6 +2,8 @@ package lease
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,5 +96,44 @@ func TestRequestsForALease(t *testing.T) {
 	ended := apply(t, b, Revoke{Key: l.Key(), By: access.Daemon()}, noon)
 	if ended.Grants() || ended.Request == nil || len(b.Waiting()) != 0 {
 		t.Errorf("its lease has ended: %+v", ended)
+	}
+}
+
+// TestScopesAllowWhatTheySay: berth parks and shrinks a lease with a scope only if it
+// allows that, others never change its size, and only its owner ends it while it is parked.
+func TestScopesAllowWhatTheySay(t *testing.T) {
+	for _, allowed := range [][]string{nil, {MayTrim}, {MayShrink}, {MayPark}, {MayShrink, MayPark}} {
+		b := newBook(t, roomy)
+		r := &Request{ID: "claim", Holder: alice(), GPUs: 1, Memory: 40, Binding: ByName, Terms: Terms{Scope: []string{"pod" + strings.Repeat("a", 32)}, Optimize: allowed}}
+		l := grant(t, b, r, dev(0))
+		k := l.Key()
+		operator := access.Actor{User: "olga", UID: 7, Role: access.Operator, Door: access.Socket}
+		_, err := b.Apply(Resize{Key: k, Memory: 20, By: operator}, noon)
+		if !errors.Is(err, ErrState) {
+			t.Errorf("%v: an operator resizes it: %v", allowed, err)
+		}
+		_, err = b.Apply(Resize{Key: k, Memory: 20, By: access.Daemon(), Shrinks: true}, noon)
+		if (err == nil) != slices.Contains(allowed, MayShrink) {
+			t.Errorf("%v: berth shrinks it: %v", allowed, err)
+		}
+		_, err = b.Apply(Park{Key: k, By: access.Daemon()}, noon)
+		if (err == nil) != slices.Contains(allowed, MayPark) {
+			t.Errorf("%v: berth parks it: %v", allowed, err)
+		}
+		if _, err := b.Apply(Rescope{Key: k, Add: []string{"pod" + strings.Repeat("b", 32)}, By: operator}, noon); err != nil {
+			t.Errorf("%v: a second pod cannot join it: %v", allowed, err)
+		}
+		if again := restored(new(EntryOf(&Effect{Kind: Granted, Time: noon, After: l}))); !slices.Equal(again.Optimize, allowed) {
+			t.Errorf("%v: the journal has %v", allowed, again.Optimize)
+		}
+		if err != nil {
+			continue
+		}
+		if _, err := b.Apply(Release{Key: k, By: operator}, noon); !errors.Is(err, ErrParked) {
+			t.Errorf("an operator ends it while it is parked: %v", err)
+		}
+		if _, err := b.Apply(Release{Key: k, By: actor(alice())}, noon); err != nil {
+			t.Errorf("its owner cannot end it while it is parked: %v", err)
+		}
 	}
 }

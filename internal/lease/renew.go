@@ -126,7 +126,7 @@ func (x Rescope) apply(b *Book, now time.Time) (Effect, error) {
 	if detail := words.NamesProblem(l.Scope, MaxScope); detail != "" {
 		return Effect{}, FieldErrors{{"add", detail}}
 	}
-	if len(l.Scope) > 0 && (old.State == Parked || old.Asked > 0 || e.want != nil) {
+	if len(l.Scope) > 0 && len(old.Scope) == 0 && (old.State == Parked || old.Asked > 0 || e.want != nil) {
 		return Effect{}, fmt.Errorf("give %s a scope: %w: it is parked, berth has shrunk it, or it waits to grow", x.ID, ErrState)
 	}
 	b.replace(e, &l)

@@ -39,6 +39,9 @@ func (r Resize) apply(b *Book, now time.Time) (Effect, error) {
 	if err := old.Resizable(); err != nil {
 		return Effect{}, fmt.Errorf("resize %s: %w", r.ID, err)
 	}
+	if len(old.Scope) > 0 && r.By.Door != access.Itself {
+		return Effect{}, fmt.Errorf("resize %s: %w", r.ID, errScoped)
+	}
 	l.Parts = slices.Clone(l.Parts)
 	for i := range l.Parts {
 		l.Parts[i].Memory = r.Memory
@@ -96,8 +99,14 @@ func (l *Lease) Resizable() error {
 	if l.Exclusive {
 		return fmt.Errorf("%w: it has its device alone, with all of the memory", ErrState)
 	}
-	return l.divisible()
+	if err := l.divisible(); !errors.Is(err, errScoped) || !l.Allows(MayShrink) {
+		return err
+	}
+	return nil // by berth alone
 }
+
+// errScoped means that somebody else decides the size of a lease.
+var errScoped = fmt.Errorf("%w: it has a scope, and whoever set that decides its size", ErrState)
 
 // divisible returns why memory cannot be taken out of the lease, or nil if it can.
 func (l *Lease) divisible() error {
@@ -105,7 +114,7 @@ func (l *Lease) divisible() error {
 	case l.State != Active:
 		return fmt.Errorf("%w: it is %s", ErrState, string(l.State))
 	case len(l.Scope) > 0:
-		return fmt.Errorf("%w: it has a scope, and whoever set that decides its size", ErrState)
+		return errScoped
 	case l.From != 0:
 		return fmt.Errorf("%w: its memory is from the pool %s; release it and take another one from there", ErrState, l.Parent)
 	case l.EnforcedBy == "mps":

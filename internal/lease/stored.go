@@ -104,7 +104,7 @@ func storeLease(s *stored.Lease, l *Lease) {
 		Priority: l.Priority, State: string(l.State),
 		EnforcedBy: l.EnforcedBy, Raised: l.Raised, Note: l.Note, Unit: l.Unit, Scope: l.Scope,
 		TimeLimit: int64(l.TimeLimit), Imposed: l.Imposed, Groups: l.Groups,
-		Parkable: l.Parkable, Unshared: l.Unshared, Comment: l.Comment, Exclusive: l.Exclusive, ParkedAt: stored.Nanoseconds(l.ParkedAt), Returned: stored.Nanoseconds(l.Returned), Paused: int64(l.Paused), Asked: int64(l.Asked),
+		Parkable: l.Parkable, Unshared: l.Unshared, Optimize: l.Optimize, Comment: l.Comment, Exclusive: l.Exclusive, ParkedAt: stored.Nanoseconds(l.ParkedAt), Returned: stored.Nanoseconds(l.Returned), Paused: int64(l.Paused), Asked: int64(l.Asked),
 	}
 	if l.Binding == ByTTL {
 		s.Expires = l.Expires.UnixNano()
@@ -127,7 +127,7 @@ func restored(r *stored.Entry) *Lease {
 		Holder:  Holder{User: s.User, UID: s.UID, Service: words.Service(s.Service), Name: s.Name, PID: s.PID, Start: s.Start, Boot: s.Boot},
 		Binding: Binding(s.Binding), Implied: s.Implied, TTL: time.Duration(s.TTL), Granted: time.Unix(0, s.Granted),
 		Parts: make([]Part, len(s.Parts)), Priority: s.Priority, State: State(s.State),
-		Terms:     Terms{EnforcedBy: s.EnforcedBy, Raised: s.Raised, Note: s.Note, Unit: s.Unit, Scope: s.Scope, Parkable: s.Parkable, Unshared: s.Unshared, Comment: s.Comment, Exclusive: s.Exclusive, Pool: s.Pool},
+		Terms:     Terms{EnforcedBy: s.EnforcedBy, Raised: s.Raised, Note: s.Note, Unit: s.Unit, Scope: s.Scope, Parkable: s.Parkable, Unshared: s.Unshared, Optimize: s.Optimize, Comment: s.Comment, Exclusive: s.Exclusive, Pool: s.Pool},
 		By:        restoredBy(&r.By),
 		TimeLimit: time.Duration(s.TimeLimit), Imposed: s.Imposed, Groups: s.Groups,
 		ParkedAt: stored.Time(s.ParkedAt), Returned: stored.Time(s.Returned), Paused: time.Duration(s.Paused), Asked: gpu.MiB(s.Asked),

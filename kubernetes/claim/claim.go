@@ -55,6 +55,7 @@ const (
 	BadClaim      = "bad_claim"
 	BadCapacity   = "bad_capacity"
 	BadParameters = "bad_parameters"
+	OtherService  = "other_service"
 	UnknownDevice = "unknown_device"
 )
 

@@ -19,16 +19,19 @@ import (
 // Parameters are the settings of the lease from a class and a claim, in the kind Lease.
 type Parameters struct {
 	Service  string
+	Claimed  bool     // whether the claim names the service, and not its class
 	Priority *int     // nil means that of the service. From the class only
 	Enforce  string   // auto, framework, watchdog or none; empty means auto
 	Caps     []string // cupy, jax, torch; nil means cupy and jax
+	Optimize []string // what berth may do to win memory back: trim, shrink, park; nothing if empty
 	Socket   bool     // whether the container can talk to the daemon. From the class only
 }
 
 var (
-	fields     = []string{"service", "priority", "enforce", "caps", "socket"}
+	fields     = []string{"service", "priority", "enforce", "caps", "optimize", "socket"}
 	enforcings = []string{auto, framework, watchdog, none}
 	libraries  = []string{"cupy", "jax", "torch"}
+	optimizing = []string{"trim", "shrink", "park"}
 )
 
 const (
@@ -74,8 +77,8 @@ func parametersOf(c *resourcev1.ResourceClaim, found []resourcev1.DeviceRequestA
 
 func (p Parameters) equal(q Parameters) bool {
 	same := p.Priority == nil && q.Priority == nil || p.Priority != nil && q.Priority != nil && *p.Priority == *q.Priority
-	return same && p.Service == q.Service && p.Enforce == q.Enforce && p.Socket == q.Socket &&
-		(p.Caps == nil) == (q.Caps == nil) && slices.Equal(p.Caps, q.Caps)
+	return same && p.Service == q.Service && p.Claimed == q.Claimed && p.Enforce == q.Enforce && p.Socket == q.Socket &&
+		(p.Caps == nil) == (q.Caps == nil) && slices.Equal(p.Caps, q.Caps) && slices.Equal(p.Optimize, q.Optimize)
 }
 
 // parametersFor returns the parameters for one request: those of the class, then those of
@@ -94,6 +97,7 @@ func parametersFor(configs []resourcev1.DeviceAllocationConfiguration, request s
 			}
 			if err == nil {
 				p, err = said.over(p)
+				p.Claimed = source == resourcev1.AllocationConfigSourceClaim && p.Service != class.Service
 			}
 			if err != nil {
 				return Parameters{}, refuse(BadParameters, "the parameters of the %s: %s", where(source), err)
@@ -121,7 +125,7 @@ func concerns(requests []string, request string) bool {
 type said struct {
 	service, enforce *string
 	priority         *int
-	caps             []string
+	caps, optimize   []string
 	socket           *bool
 }
 
@@ -154,6 +158,9 @@ func (s said) over(p Parameters) (Parameters, error) {
 	if s.caps != nil {
 		p.Caps = s.caps
 	}
+	if s.optimize != nil {
+		p.Optimize = s.optimize
+	}
 	if s.socket != nil {
 		p.Socket = *s.socket
 	}
@@ -185,7 +192,9 @@ func decode(raw []byte) (said, error) {
 		case "enforce":
 			s.enforce, err = enforce(f.value)
 		case "caps":
-			s.caps, err = caps(f.value)
+			s.caps, err = names(f.value, "library", libraries)
+		case "optimize":
+			s.optimize, err = names(f.value, "way to win memory back", optimizing)
 		case "socket":
 			s.socket, err = flag(f.value)
 		default:
@@ -283,15 +292,16 @@ func enforce(value json.RawMessage) (*string, error) {
 	return &s, nil
 }
 
-func caps(value json.RawMessage) ([]string, error) {
-	var names []string
-	if err := json.Unmarshal(value, &names); err != nil || names == nil {
-		return nil, fmt.Errorf("it is %s; it must be a list of %s", quote(string(value)), strings.Join(libraries, ", "))
+// names reads a list of some of the names that there are.
+func names(value json.RawMessage, what string, all []string) ([]string, error) {
+	var given []string
+	if err := json.Unmarshal(value, &given); err != nil || given == nil {
+		return nil, fmt.Errorf("it is %s; it must be a list of %s", quote(string(value)), strings.Join(all, ", "))
 	}
 	list := []string{}
-	for _, name := range names {
-		if !slices.Contains(libraries, name) {
-			return nil, fmt.Errorf("there is no library %s; there are %s", quote(name), strings.Join(libraries, ", "))
+	for _, name := range given {
+		if !slices.Contains(all, name) {
+			return nil, fmt.Errorf("there is no %s %s; there are %s", what, quote(name), strings.Join(all, ", "))
 		}
 		if !slices.Contains(list, name) {
 			list = append(list, name)

@@ -22,13 +22,15 @@ func TestParameters(t *testing.T) {
 		{"all", configured(whole(), true, lease(`,"service":"s","priority":7,"enforce":"auto","caps":["cupy"],"socket":true`)),
 			Parameters{Service: "s", Priority: &seven, Enforce: "auto", Caps: []string{"cupy"}, Socket: true}},
 		{"class first, wherever it stands", configured(configured(whole(), false, lease(`,"enforce":"watchdog","service":"s"`)), true, lease(`,"enforce":"framework","caps":["jax"]`)),
-			Parameters{Service: "s", Enforce: "watchdog", Caps: []string{"jax"}}},
+			Parameters{Service: "s", Claimed: true, Enforce: "watchdog", Caps: []string{"jax"}}},
 		{"a service that the class sets, said again", configured(configured(whole(), true, lease(`,"service":"s"`)), false, lease(`,"service":"s"`)), Parameters{Service: "s"}},
 		{"for another request", configured(whole(), false, lease(`,"service":"s"`), "other"), Parameters{}},
-		{"for this request", configured(whole(), false, lease(`,"service":"s"`), "other", "gpu"), Parameters{Service: "s"}},
-		{"for a request with alternatives", configured(sample(got("gpu/small", "gpu-1", "s1", "8Gi 1")), false, lease(`,"service":"s"`), "gpu"), Parameters{Service: "s"}},
+		{"for this request", configured(whole(), false, lease(`,"service":"s"`), "other", "gpu"), Parameters{Service: "s", Claimed: true}},
+		{"for a request with alternatives", configured(sample(got("gpu/small", "gpu-1", "s1", "8Gi 1")), false, lease(`,"service":"s"`), "gpu"), Parameters{Service: "s", Claimed: true}},
 		{"for another alternative", configured(sample(got("gpu/small", "gpu-1", "s1", "8Gi 1")), false, lease(`,"service":"s"`), "gpu/large"), Parameters{}},
-		{"the last counts", configured(configured(whole(), false, lease(`,"service":"a"`)), false, lease(`,"service":"b"`)), Parameters{Service: "b"}},
+		{"what is allowed", configured(whole(), false, lease(`,"optimize":["park","trim","park"]`)), Parameters{Optimize: []string{"park", "trim"}}},
+		{"the claim takes back what the class allows", configured(configured(whole(), true, lease(`,"optimize":["park"]`)), false, lease(`,"optimize":[]`)), Parameters{Optimize: []string{}}},
+		{"the last counts", configured(configured(whole(), false, lease(`,"service":"a"`)), false, lease(`,"service":"b"`)), Parameters{Service: "b", Claimed: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			read, err := Read(c.claim, node)
@@ -50,13 +52,15 @@ func TestParametersThatAreRefused(t *testing.T) {
 		claim *resourcev1.ResourceClaim
 		says  []string
 	}{
-		{"an unknown field", configured(whole(), false, lease(`,"memory":"8Gi"`)), []string{"claim", `"memory"`, "service, priority, enforce, caps, socket"}},
+		{"an unknown field", configured(whole(), false, lease(`,"memory":"8Gi"`)), []string{"claim", `"memory"`, "service, priority, enforce, caps, optimize, socket"}},
 		{"an unknown field of the class", configured(whole(), true, lease(`,"memory":"8Gi"`)), []string{"device class", `"memory"`}},
 		{"other letters", configured(whole(), false, lease(`,"Service":"s"`)), []string{`"Service"`}},
 		{"twice", configured(whole(), false, lease(`,"service":"a","service":"b"`)), []string{`"service"`, "twice"}},
 		{"mps", configured(whole(), false, lease(`,"enforce":"mps"`)), []string{"enforce", "mps is not possible for pods", "auto"}},
 		{"an unknown rung", configured(whole(), false, lease(`,"enforce":"hard"`)), []string{`"hard"`, "auto, framework, watchdog, none"}},
 		{"an unknown library", configured(whole(), false, lease(`,"caps":["tensorflow"]`)), []string{"caps", `"tensorflow"`, "cupy, jax, torch"}},
+		{"an unknown way to win memory back", configured(whole(), false, lease(`,"optimize":["move"]`)), []string{"optimize", `"move"`, "trim, shrink, park"}},
+		{"a text for a list", configured(whole(), false, lease(`,"optimize":"park"`)), []string{"optimize", "list"}},
 		{"null for a library", configured(whole(), false, lease(`,"caps":[null]`)), []string{"caps"}},
 		{"framework without a library", configured(whole(), false, lease(`,"enforce":"framework","caps":[]`)), []string{"enforce", "caps"}},
 		{"framework of the class without a library", configured(configured(whole(), true, lease(`,"enforce":"framework"`)), false, lease(`,"caps":[]`)), []string{"caps"}},

@@ -13,6 +13,9 @@ import (
 )
 
 // devices finds gpu-N, and its fixed shares of 1000 MiB and one slot.
+// services are those of the daemon's configuration.
+var services = Services{"embedding-service": {"other", "ml"}, "theirs": {"other"}, "no-body": nil}
+
 func devices(name string) (string, gpu.MiB, int, bool) {
 	base, _, fixed := strings.Cut(name, "-s")
 	if !strings.HasPrefix(name, "gpu-") {
@@ -31,7 +34,7 @@ func request(t *testing.T, c *resourcev1.ResourceClaim, alone bool) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := read.Request(devices, alone)
+	r, err := read.Request(devices, services, alone)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,6 +71,10 @@ func TestRequest(t *testing.T) {
 			head + named + `"enforce":"watchdog",` + scope + parts + `}`},
 		{"nothing enforces it", configured(one(), false, lease(`,"enforce":"none"`)), true, head + named + `"enforce":"none",` + scope + parts + `}`},
 		{"no library", configured(one(), false, lease(`,"caps":[]`)), true, head + named + `"enforce":"watchdog",` + scope + parts + `}`},
+		{"a service that the configuration does not have", configured(one(), false, lease(`,"service":"mine","enforce":"none"`)), true,
+			head + `"service":"ml/mine",` + named + `"enforce":"none",` + scope + parts + `}`},
+		{"another's service, of the class", configured(one(), true, lease(`,"service":"theirs","enforce":"none"`)), true,
+			head + `"service":"theirs",` + named + `"enforce":"none",` + scope + parts + `}`},
 		{"what the class says", configured(one(), true, lease(`,"priority":7,"service":"a","socket":true`)), true,
 			head + `"service":"a",` + named + `"priority":7,"enforce":"auto",` + scope + parts + `,"caps":["cupy","jax"]}`},
 	} {
@@ -105,6 +112,9 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		says  string
 	}{
 		{"administration", sample(admin), BadClaim, "administration"},
+		{"another's service", configured(sample(got("gpu", "gpu-1", "s1", "8Gi 1")), false, lease(`,"service":"theirs"`)), OtherService, "services.theirs.namespaces"},
+		{"another's service in other letters", configured(sample(got("gpu", "gpu-1", "s1", "8Gi 1")), false, lease(`,"service":"no_body"`)), OtherService, "device class"},
+		{"a name that leaves no room for the namespace", configured(sample(got("gpu", "gpu-1", "s1", "8Gi 1")), false, lease(`,"service":"`+strings.Repeat("x", 128)+`"`)), BadParameters, "shorter"},
 		{"no pod", alone, BadClaim, "no pod"},
 		{"too many pods", crowd, BadClaim, "257 pods"},
 		{"a device that is gone", sample(got("gpu", "mig-7", "s1", "8Gi 1")), UnknownDevice, "mig-7"},
@@ -114,7 +124,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = read.Request(devices, true)
+			_, err = read.Request(devices, services, true)
 			if r := refusal(t, err); r.Code != c.code || !strings.Contains(r.Text, c.says) {
 				t.Errorf("refused by %+v", r)
 			}
@@ -129,7 +139,7 @@ func TestLongNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := read.Request(devices, true)
+	r, err := read.Request(devices, services, true)
 	if err != nil || len(r.Name) > 128 || len(r.Name) < 120 {
 		t.Errorf("name %q, %v", r.Name, err)
 	}

@@ -5,10 +5,13 @@ package deploy
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
+	"flag"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +27,93 @@ import (
 
 	"github.com/berth-gpu/berth/kubernetes/words"
 )
+
+// update writes the manifests that are made of other files of the repository.
+var update = flag.Bool("update", false, "write rules.yaml of the component metrics")
+
+// rulesHead is what stands above the rules of the daemon in a PrometheusRule.
+const rulesHead = `# Made of deploy/prometheus/berth.rules.yml by go test ./deploy -update, and the same rules;
+# docs/guide/monitoring.md says what to do when one comes.
+apiVersion: monitoring.coreos.com/v1
+kind: PrometheusRule
+metadata:
+  name: berth
+  namespace: berth-system
+  labels:
+    app.kubernetes.io/name: berth
+    app.kubernetes.io/part-of: berth
+spec:
+`
+
+// The daemon's rules in the cluster are those of deploy/prometheus. Kustomize cannot put
+// a file outside of its folder below spec, so there is a copy, which this test holds.
+func TestRulesAreThoseOfTheDaemon(t *testing.T) {
+	const file = "components/metrics/rules.yaml"
+	text, err := os.ReadFile("../../deploy/prometheus/berth.rules.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := rulesHead
+	for line := range strings.Lines(string(text)) {
+		if strings.TrimSpace(line) != "" {
+			line = "  " + line
+		}
+		want += line
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(file); err != nil || string(got) != want {
+		t.Errorf("%s is not made of deploy/prometheus/berth.rules.yml (%v): go test ./deploy -update", file, err)
+	}
+}
+
+// The dashboard of pods asks for metrics that the driver and the daemon have.
+func TestDashboardOfPods(t *testing.T) {
+	text, err := os.ReadFile("components/metrics/berth-pods.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var board struct {
+		UID    string
+		Panels []struct {
+			ID      int
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(text, &board); err != nil {
+		t.Fatal(err)
+	}
+	driver, err := os.ReadFile("../export/metrics.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	daemon, err := os.ReadFile("../../docs/reference/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	metric, asked, ids := regexp.MustCompile(`\b(berth|gpu)_[a-z_]+\b`), 0, map[int]bool{}
+	for _, p := range board.Panels {
+		if ids[p.ID] || len(p.Targets) == 0 {
+			t.Errorf("the panel %q has the number %d and %d queries", p.Title, p.ID, len(p.Targets))
+		}
+		ids[p.ID] = true
+		for _, q := range p.Targets {
+			for _, name := range metric.FindAllString(q.Expr, -1) {
+				asked++
+				if !bytes.Contains(driver, []byte(name)) && !bytes.Contains(daemon, []byte(name)) {
+					t.Errorf("the panel %q asks for %s, which nobody has", p.Title, name)
+				}
+			}
+		}
+	}
+	if board.UID == "berth" || asked < 10 {
+		t.Errorf("the dashboard %q asks for %d metrics", board.UID, asked)
+	}
+}
 
 // objects returns every object below the folders, each checked for fields that its
 // type does not have. Objects of kustomize and of the Prometheus operator are left out.

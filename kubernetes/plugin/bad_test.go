@@ -17,7 +17,7 @@ import (
 // leaves nothing behind. Once it can, it is prepared.
 func TestRefused(t *testing.T) {
 	m := newMachine(t, "sim:2", func(m *machine) {
-		m.config += "services:\n  small:\n    max_memory_mb: 4096\n  large:\n    min_memory_mb: 8192\n"
+		m.config += "services:\n  small:\n    max_memory_mb: 4096\n    namespaces: [" + namespace + "]\n  large:\n    min_memory_mb: 8192\n    namespaces: [" + namespace + "]\n  theirs:\n    namespaces: [theirs]\n"
 	})
 	for _, x := range []struct {
 		name  string
@@ -29,6 +29,7 @@ func TestRefused(t *testing.T) {
 		{"mps", with(claimOf("a", gpu0, 1024, 1), resourcev1.AllocationConfigSourceClaim, map[string]any{"enforce": "mps"}), []string{"mps"}},
 		{"more than a service may have", with(claimOf("a", gpu0, 8192, 1), resourcev1.AllocationConfigSourceClaim, map[string]any{"service": "small"}), []string{"small", "4"}},
 		{"less than a service needs", with(claimOf("a", gpu0, 4096, 1), resourcev1.AllocationConfigSourceClaim, map[string]any{"service": "large"}), []string{"large", "8"}},
+		{"another's service", with(claimOf("a", gpu0, 4096, 1), resourcev1.AllocationConfigSourceClaim, map[string]any{"service": "theirs"}), []string{"theirs", namespace, "services.theirs.namespaces"}},
 		{"a device that does not exist", claimOf("a", "gpu-00000000-dead", 1024, 1), []string{"gpu-00000000-dead", node}},
 		{"more than the device has", claimOf("a", gpu0, 200<<10, 1), []string{"GPU 0"}},
 		{"more slots than the device has", claimOf("a", gpu0, 1024, 5), []string{"slot"}},
@@ -50,7 +51,7 @@ func TestRefused(t *testing.T) {
 		})
 	}
 	_, metrics := m.page("/metrics")
-	for _, code := range []string{"bad_parameters", "unknown_device", "insufficient_memory"} {
+	for _, code := range []string{"bad_parameters", "other_service", "unknown_device", "insufficient_memory"} {
 		if !strings.Contains(metrics, `berth_dra_refusals_total{code="`+code+`"}`) {
 			t.Errorf("no refusal with the code %s is counted:\n%s", code, metrics)
 		}

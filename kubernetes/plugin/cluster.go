@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -98,10 +99,38 @@ func (k *kube) report(ctx context.Context, c *resourcev1.ResourceClaim, devices 
 	status := resourceapply.ResourceClaim(c.Name, c.Namespace).WithUID(c.UID).
 		WithStatus(resourceapply.ResourceClaimStatus().WithDevices(devices...))
 	_, err := k.client.ResourceV1().ResourceClaims(c.Namespace).ApplyStatus(ctx, status, metav1.ApplyOptions{FieldManager: words.Driver, Force: true})
+	if apierrors.IsInvalid(err) {
+		_, err = k.client.ResourceV1().ResourceClaims(c.Namespace).UpdateStatus(ctx, withDevices(c, devices), metav1.UpdateOptions{FieldManager: words.Driver})
+	}
 	if err != nil {
 		return fmt.Errorf("write the status of claim %s/%s: %w", c.Namespace, c.Name, err)
 	}
 	return nil
+}
+
+// withDevices returns a claim with the status of this driver's devices in place of its own
+// earlier one.
+//
+// An API server that applies a change writes the parameters of the claim anew, in sorted
+// order and without spaces. Where somebody wrote them otherwise, it takes that for a change
+// of the allocation, and refuses it. A whole claim keeps them as they are, if the client
+// speaks Protocol Buffers.
+func withDevices(c *resourcev1.ResourceClaim, devices []*resourceapply.AllocatedDeviceStatusApplyConfiguration) *resourcev1.ResourceClaim {
+	c = c.DeepCopy()
+	var all []resourcev1.AllocatedDeviceStatus
+	for _, one := range devices {
+		d := resourcev1.AllocatedDeviceStatus{Driver: *one.Driver, Pool: *one.Pool, Device: *one.Device, ShareID: one.ShareID, Data: one.Data}
+		for _, o := range one.Conditions {
+			d.Conditions = append(d.Conditions, metav1.Condition{Type: *o.Type, Status: *o.Status, Reason: *o.Reason, Message: *o.Message, LastTransitionTime: *o.LastTransitionTime})
+		}
+		all = append(all, d)
+	}
+	c.Status.Devices = append(slices.DeleteFunc(c.Status.Devices, func(d resourcev1.AllocatedDeviceStatus) bool {
+		return slices.ContainsFunc(all, func(own resourcev1.AllocatedDeviceStatus) bool {
+			return d.Driver == own.Driver && d.Pool == own.Pool
+		})
+	}), all...)
+	return c
 }
 
 // keeps asks the API server which fields of a device it keeps, without changing anything.

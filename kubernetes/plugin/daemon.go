@@ -17,6 +17,7 @@ import (
 // Daemon has the driver's calls to berth's daemon. A [client.Client] is one.
 type Daemon interface {
 	Acquire(ctx context.Context, r api.LeaseRequest) (api.Lease, error)
+	Resume(ctx context.Context, id string, r api.Resume) (api.Lease, error)
 	Release(ctx context.Context, id string, fence uint64) (api.Ended, error)
 	Rescope(ctx context.Context, id string, r api.Rescope) (api.Lease, error)
 	Leases(ctx context.Context) (api.Leases, error)
@@ -38,6 +39,7 @@ const (
 	codeStale     = "stale_fence"
 	codeDuplicate = "duplicate_allocation"
 	codeAmbiguous = "ambiguous_id"
+	codeParked    = "parked"
 )
 
 // problemCode returns the code of a refusal by the daemon, or "" for any other error.

@@ -28,6 +28,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/kubernetes/cdi"
+	"github.com/berth-gpu/berth/kubernetes/claim"
 	"github.com/berth-gpu/berth/kubernetes/export"
 	"github.com/berth-gpu/berth/kubernetes/slice"
 	"github.com/berth-gpu/berth/kubernetes/words"
@@ -105,6 +106,7 @@ type Driver struct {
 	health     []slice.Health
 	healthNews chan struct{} // closed when health changes
 	registered bool
+	services   claim.Services
 	vendor     error             // why a device lacks the vendor's CDI files
 	known      map[string]*state // by claim, as last read
 	gone       map[string]time.Time

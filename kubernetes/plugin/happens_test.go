@@ -289,3 +289,37 @@ func TestRest(t *testing.T) {
 	m.stop(c)
 	m.nothingLeft()
 }
+
+// A claim that allows it can be parked, and says so. A pod that starts again brings it
+// back, with the same lease, and one that ends ends it also while it is parked.
+func TestParkedClaim(t *testing.T) {
+	m := newMachine(t, "sim:1")
+	c := with(claimOf("embedder", gpu0, 8192, 1), resourcev1.AllocationConfigSourceClaim, map[string]any{"optimize": []string{"park"}})
+	other := claimOf("other", gpu0, 8192, 1)
+	m.start(c)
+	m.start(other)
+	m.becomes(c, words.OnDevice, metav1.ConditionTrue)
+	before := m.leases()[string(c.UID)]
+	if _, err := m.admin.Park(t.Context(), string(other.UID), api.Park{}); err == nil {
+		t.Error("a claim that allows nothing was parked")
+	}
+	park := func() {
+		t.Helper()
+		if _, err := m.admin.Park(t.Context(), string(c.UID), api.Park{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	park()
+	m.becomes(c, words.OnDevice, metav1.ConditionFalse)
+	if _, err := m.prepare(c); err != nil {
+		t.Fatal(err)
+	}
+	if now := m.leases()[string(c.UID)]; now.State != "active" || now.Fence != before.Fence {
+		t.Errorf("after another start its lease is %s, with the fence %d", now.State, now.Fence)
+	}
+	m.becomes(c, words.OnDevice, metav1.ConditionTrue)
+	park()
+	m.stop(c)
+	m.stop(other)
+	m.nothingLeft()
+}

@@ -208,7 +208,7 @@ func (d *Driver) begin(ctx context.Context, c *resourcev1.ResourceClaim, want cl
 			return nil, false, err
 		}
 	}
-	request, err := want.Request(d.share, only && !d.sharesPod(want))
+	request, err := want.Request(d.share, d.knownServices(), only && !d.sharesPod(want))
 	if err != nil {
 		return nil, false, err
 	}
@@ -300,6 +300,14 @@ func (d *Driver) acquire(ctx context.Context, st *state) (api.Lease, error) {
 func (d *Driver) ask(ctx context.Context, st *state) (api.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
+	held, err := d.o.Daemon.Acquire(ctx, *st.Request)
+	if problemCode(err) != codeParked {
+		return held, err
+	}
+	// A new container needs the device. If there is no room, kubelet tries again.
+	if _, err := d.o.Daemon.Resume(ctx, st.UID, api.Resume{Why: "its pod starts", Timeout: gpu.Some(askTimeout.Seconds() / 2)}); err != nil {
+		return held, err
+	}
 	return d.o.Daemon.Acquire(ctx, *st.Request)
 }
 

@@ -212,3 +212,8 @@ func syncDir(dir string) error {
 	defer d.Close()
 	return d.Sync()
 }
+
+// parkable reports whether the claim allows berth to park its lease.
+func (s *state) parkable() bool {
+	return s.Request != nil && slices.Contains(s.Request.Optimize, "park")
+}

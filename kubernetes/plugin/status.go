@@ -78,6 +78,9 @@ const maxMessage = 4096
 // its time.
 func (r *report) conditions(before *resourcev1.AllocatedDeviceStatus, now time.Time) []metav1.Condition {
 	all := []metav1.Condition{r.ready(), r.enforced(before), r.withinLimit()}
+	if r.st.parkable() {
+		all = append(all, r.onDevice())
+	}
 	for i := range all {
 		all[i].Message = cut(all[i].Message, maxMessage)
 		all[i].LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
@@ -122,6 +125,14 @@ func (r *report) withinLimit() metav1.Condition {
 		return metav1.Condition{Type: words.WithinLimit, Status: metav1.ConditionFalse, Reason: "OverLimit", Message: r.over}
 	}
 	return metav1.Condition{Type: words.WithinLimit, Status: metav1.ConditionTrue, Reason: "WithinLimit", Message: "Its processes use no more memory than the lease holds."}
+}
+
+// onDevice says whether the memory of the claim's processes is on the device.
+func (r *report) onDevice() metav1.Condition {
+	if r.parked != "" {
+		return metav1.Condition{Type: words.OnDevice, Status: metav1.ConditionFalse, Reason: "Parked", Message: r.parked}
+	}
+	return metav1.Condition{Type: words.OnDevice, Status: metav1.ConditionTrue, Reason: "OnDevice", Message: "The memory of its processes is on the device. berth may park it while others at the node wait for the device."}
 }
 
 func conditionOf(s *resourcev1.AllocatedDeviceStatus, kind string) *metav1.Condition {

@@ -29,6 +29,7 @@ type report struct {
 	refused string // why there is no lease; empty if there is one
 	code    string // code of that refusal
 	over    string // how it uses more than it holds; empty if it does not
+	parked  string // why its memory is not on the device; empty if it is
 
 	written bool // whether the status says so
 	tries   int
@@ -82,7 +83,10 @@ func (t *teller) looked(st *state, held api.Lease) {
 		if over := overLimit(held); over == "" || r.over == "" {
 			r.over = over // an event describes it better
 		}
-		return first || r.over != before.over || before.refused != ""
+		if away := parkedNow(held); away == "" || r.parked == "" {
+			r.parked = away
+		}
+		return first || r.over != before.over || r.parked != before.parked || before.refused != ""
 	})
 }
 
@@ -111,6 +115,11 @@ func (t *teller) happened(e gpu.Event) {
 		t.over(st, "LeaseStopped", e.Text)
 	case gpu.EventStop:
 		t.warn(st, "LeaseStop", e.Text)
+	case gpu.EventParked:
+		t.park(st, e.Text)
+		t.warn(st, "LeaseParked", e.Text)
+	case gpu.EventResumed:
+		t.park(st, "")
 	case gpu.EventRevoked:
 		t.warn(st, "LeaseRevoked", e.Text)
 		t.change(st, func(r *report) bool {
@@ -139,6 +148,24 @@ func (t *teller) over(st *state, reason, text string) {
 		r.over = text
 		return changed
 	})
+}
+
+// park reports that the memory of a claim's processes has left the device, or, without a
+// text, that it is back.
+func (t *teller) park(st *state, text string) {
+	t.change(st, func(r *report) bool {
+		changed := r.parked != text
+		r.parked = text
+		return changed
+	})
+}
+
+// parkedNow says that the memory of a lease is not on its device, or "" if it is.
+func parkedNow(l api.Lease) string {
+	if l.State != "parked" {
+		return ""
+	}
+	return "The memory of its processes is in the memory of the machine; they wait until there is room on the device again."
 }
 
 func (t *teller) warn(st *state, reason, text string) {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	metaapply "k8s.io/client-go/applyconfigurations/meta/v1"
 	resourceapply "k8s.io/client-go/applyconfigurations/resource/v1"
 
 	"github.com/berth-gpu/berth/api"
@@ -191,5 +192,80 @@ func TestWriteOnce(t *testing.T) {
 	}
 	if err := d.teller.write(t.Context(), r); err != nil || p.reports != 1 {
 		t.Errorf("%d reports, %v", p.reports, err)
+	}
+}
+
+// A claim that allows parking says where its memory is, also to a driver that starts while
+// it is parked; other claims have no such condition.
+func TestTellerOfParkedClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, st, p := reporting()
+		st.Request.Optimize = []string{"park"}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go d.teller.run(ctx)
+		expect := func(what string, want metav1.ConditionStatus) {
+			t.Helper()
+			synctest.Wait()
+			if p.status[words.OnDevice] != want || p.status[words.Ready] != metav1.ConditionTrue {
+				t.Errorf("%s: the status is %v", what, p.status)
+			}
+		}
+		happens := func(code gpu.EventCode, text string) {
+			d.teller.happened(gpu.Event{Code: code, Lease: "c1", Text: text, Data: map[string]any{"fence": uint64(7)}})
+		}
+		d.teller.prepared(st, leaseOf(0))
+		expect("prepared", metav1.ConditionTrue)
+		happens(gpu.EventParked, "c1 is parked")
+		expect("parked", metav1.ConditionFalse)
+		away := leaseOf(0)
+		away.State = "parked"
+		reports := p.reports
+		d.teller.looked(st, away)
+		if expect("looked at", metav1.ConditionFalse); p.reports != reports || p.messages[words.OnDevice] != "c1 is parked" {
+			t.Errorf("%d reports, %q", p.reports-reports, p.messages)
+		}
+		happens(gpu.EventResumed, "c1 is back")
+		expect("resumed", metav1.ConditionTrue)
+		d.teller.looked(st, away)
+		expect("seen parked, without the event", metav1.ConditionFalse)
+		d.teller.looked(st, leaseOf(0))
+		expect("seen back, without the event", metav1.ConditionTrue)
+		if want := "one LeaseParked c1 is parked\ntwo LeaseParked c1 is parked"; strings.Join(p.warnings, "\n") != want {
+			t.Errorf("the pods were told %q", p.warnings)
+		}
+		st.Request.Optimize = []string{"trim"}
+		d.teller.prepared(st, leaseOf(0))
+		expect("a claim that does not allow it", "")
+	})
+}
+
+// A claim whose status is written as a whole keeps the devices of others, and its
+// parameters letter by letter.
+func TestWithDevices(t *testing.T) {
+	_, _, p := reporting()
+	raw := []byte(`{"kind":  "Lease"}`)
+	p.held.Status.Allocation.Devices.Config = []resourcev1.DeviceAllocationConfiguration{{DeviceConfiguration: resourcev1.DeviceConfiguration{
+		Opaque: &resourcev1.OpaqueDeviceConfiguration{Driver: words.Driver, Parameters: runtime.RawExtension{Raw: raw}}}}}
+	p.held.Status.Devices = []resourcev1.AllocatedDeviceStatus{
+		{Driver: "nic.example.com", Pool: "node-1", Device: "eth1"}, {Driver: words.Driver, Pool: "node-1", Device: "old"}, {Driver: words.Driver, Pool: "node-2", Device: "gpu-1"},
+	}
+	at := metav1.NewTime(time.Unix(1000, 0))
+	own := resourceapply.AllocatedDeviceStatus().WithDriver(words.Driver).WithPool("node-1").WithDevice("gpu-1").WithShareID("s").WithData(runtime.RawExtension{Raw: []byte("{}")}).
+		WithConditions(metaapply.Condition().WithType("Ready").WithStatus(metav1.ConditionTrue).WithReason("Leased").WithMessage("m").WithLastTransitionTime(at))
+	got := withDevices(p.held, []*resourceapply.AllocatedDeviceStatusApplyConfiguration{own})
+	var names []string
+	for _, d := range got.Status.Devices {
+		names = append(names, d.Driver+" "+d.Pool+" "+d.Device)
+	}
+	if want := "nic.example.com node-1 eth1, gpu.berth.dev node-2 gpu-1, gpu.berth.dev node-1 gpu-1"; strings.Join(names, ", ") != want {
+		t.Errorf("the devices are %q", names)
+	}
+	last := got.Status.Devices[2]
+	if *last.ShareID != "s" || string(last.Data.Raw) != "{}" || len(last.Conditions) != 1 || last.Conditions[0] != (metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Leased", Message: "m", LastTransitionTime: at}) {
+		t.Errorf("%+v", last)
+	}
+	if string(got.Status.Allocation.Devices.Config[0].Opaque.Parameters.Raw) != string(raw) || len(p.held.Status.Devices) != 3 {
+		t.Error("the parameters or the claim itself have changed")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	resourcev1 "k8s.io/api/resource/v1"
@@ -14,6 +15,7 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/kubernetes/cdi"
+	"github.com/berth-gpu/berth/kubernetes/claim"
 	"github.com/berth-gpu/berth/kubernetes/export"
 	"github.com/berth-gpu/berth/kubernetes/slice"
 )
@@ -122,8 +124,15 @@ func (d *Driver) read(ctx context.Context) error {
 		Status: status.GPUs, Available: available.GPUs, Leases: leases.Leases,
 		Context: contextOf(config), Roots: d.roots(status.GPUs), Held: d.held(),
 	}
-	d.vendor = vendor
+	d.vendor, d.services = vendor, servicesOf(config)
 	return nil
+}
+
+// knownServices returns the services of the daemon's configuration.
+func (d *Driver) knownServices() claim.Services {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.services
 }
 
 // held returns the published names of the devices that prepared claims have. The caller
@@ -195,6 +204,22 @@ func contextOf(config json.RawMessage) gpu.MiB {
 	return max(c.GPU.Context, c.Context)
 }
 
+// servicesOf returns the services of the daemon's configuration, with the namespaces whose
+// claims may name them.
+func servicesOf(config json.RawMessage) claim.Services {
+	var c struct {
+		Services map[string]struct {
+			Namespaces []string `json:"namespaces"`
+		} `json:"services"`
+	}
+	_ = json.Unmarshal(config, &c) // what cannot be read has no services
+	all := claim.Services{}
+	for name, s := range c.Services {
+		all[strings.ReplaceAll(name, "_", "-")] = s.Namespaces
+	}
+	return all
+}
+
 // roots returns the PCIe root complex of each device that the machine knows. The caller
 // holds d.mu.
 func (d *Driver) roots(all []api.Status) map[string]string {
@@ -245,7 +270,7 @@ var changes = []gpu.EventCode{
 	gpu.EventDeviceRecovered, gpu.EventDeviceFault, gpu.EventDeviceQuarantined, gpu.EventDeviceProbation, gpu.EventSlots,
 	gpu.EventDrained, gpu.EventUndrained, gpu.EventMonitoring, gpu.EventConfig, gpu.EventForeignUse,
 	gpu.EventGranted, gpu.EventResized, gpu.EventReleased, gpu.EventExpired, gpu.EventRevoked,
-	gpu.EventOverLimit, gpu.EventStop, gpu.EventStopped, gpu.EventGap,
+	gpu.EventOverLimit, gpu.EventStop, gpu.EventStopped, gpu.EventParked, gpu.EventResumed, gpu.EventGap,
 }
 
 // follow reads the events of the daemon, and begins again when the daemon has gone away.

@@ -44,4 +44,5 @@ const (
 	Ready       = "Ready"
 	Enforced    = "Enforced"
 	WithinLimit = "WithinLimit"
+	OnDevice    = "OnDevice" // only of claims that allow to be parked
 )

@@ -413,6 +413,7 @@ class Allocation(OfLease, Answer):
     cancelled_by: Optional[CancelledBy] = None  # Who cancelled it, and why.
     parkable: bool = False  # berth may park the lease while others wait for its device.
     unshared: bool = False  # Its owner says that its processes share no GPU memory.
+    optimize: List[str] = _list()  # What berth may do to a lease with a scope, to win memory back.
     parking: Optional[Parking] = None  # What became of its memory on the device, if the lease was ever parked; only in the answers that list leases or look one up, and in those of park and resume.
     idle: Optional[Idle] = None  # Since when its processes have not used their devices, and how that is known. Absent: they do, or nobody looks. Only in the answers that list leases or look one up.
     asked_mb: int = 0  # Memory on each device that it had before an optimization shrank it. Absent: it was not shrunk.
@@ -588,6 +589,7 @@ class ServiceConfig(Answer):
     priority: Optional[int] = None  # Priority among requests that wait. The highest goes first.
     quota: QuotaConfig = _new(QuotaConfig)  # What all leases of the service may hold together.
     users: List[str] = _list()  # Users who may ask in the name of the service, and send it requests. Default: everybody.
+    namespaces: List[str] = _list()  # Namespaces of a Kubernetes cluster whose claims may name the service. Default: none.
     over_limit: str = ""  # What berth does about a lease of the service that uses more memory than it holds. Default: that of gpu. One of warn, stop or revoke.
     throttle: str = ""  # What berth does by itself about leases of the service on a device that should run slower. Default: that of the device. One of exempt, advise, slots, pace or power.
     compute: Optional[float] = None  # Share of its devices that a lease of the service may compute on, in percent. Default: no limit.

@@ -62,6 +62,9 @@ func (p Place) build(ctx context.Context) error {
 				return err
 			}
 		}
+		if err := p.tool(ctx, ".", "", "bash", "-c", `deploy/tools.sh prometheus && cp -p bin/prometheus-debian "$0"`, bin+"/prometheus"); err != nil {
+			return fmt.Errorf("cannot get Debian's Prometheus: %w", err)
+		}
 		self, err := os.Executable()
 		if err != nil {
 			return err

@@ -99,11 +99,16 @@ func (n *Node) Begin(m Machine) {
 	defer c.Close()
 	_, err := c.CreateToken(n.h.ctx, api.TokenRequest{Name: "kubernetes", Role: "operator", Secret: secret})
 	n.h.Must(err)
+	n.h.guestFolders(n)
+}
+
+// guestFolders makes the folders in which processes say what they use of each device.
+func (h *H) guestFolders(n *Node) {
 	for _, d := range n.Devices() {
-		n.h.Must(os.MkdirAll(n.Path(guests+"/"+d.UUID), 0o777))
-		n.h.Must(os.Chmod(n.Path(guests+"/"+d.UUID), 0o1777))
+		h.Must(os.MkdirAll(n.Path(guests+"/"+d.UUID), 0o777))
+		h.Must(os.Chmod(n.Path(guests+"/"+d.UUID), 0o1777))
 	}
-	n.h.Must(os.Chmod(n.Path(guests), 0o1777))
+	h.Must(os.Chmod(n.Path(guests), 0o1777))
 }
 
 // Start starts the daemon of the node again, and returns when it answers.

@@ -20,17 +20,18 @@ import (
 // refusals returns the scenarios in which somebody asks for what nobody gets.
 func refusals() []Scenario {
 	return []Scenario{
-		{Number: 16, Does: "a claim with an unknown field, one beyond its service, one with mps, a GPU without a CDI file of its vendor; the driver's account writes the slice of another node",
+		{Number: 16, Does: "a claim with an unknown field, one beyond its service, one for the service of another namespace, one with mps, a GPU without a CDI file of its vendor; the driver's account writes the slice of another node",
 			Expects: "a sentence in the events of each pod, and nothing is left behind; the API server forbids it", Run: refused},
 	}
 }
 
 func refused(h *H) {
-	h.Machines(Machine{Node: 1, Devices: "sim:1", Config: "gpu: {max_pipelines: 4}\nservices: {embedding: {min_memory_mb: 2048, max_memory_mb: 8192}}\n"})
+	h.Machines(Machine{Node: 1, Devices: "sim:1", Config: "gpu: {max_pipelines: 4}\nservices:\n  embedding: {min_memory_mb: 2048, max_memory_mb: 8192, namespaces: [" + h.Space + "]}\n  theirs: {namespaces: [theirs]}\n"})
 	for _, c := range []struct{ name, parameters, memory, says string }{
 		{"unknown-field", `"colour": "blue"`, "4Gi", "colour"},
 		{"too-much", `"service": "embedding"`, "16Gi", "embedding"},
 		{"too-little", `"service": "embedding"`, "1Gi", "embedding"},
+		{"anothers-service", `"service": "theirs"`, "4Gi", "services.theirs.namespaces"},
 		{"mps", `"enforce": "mps"`, "4Gi", "mps"},
 		{"important", `"priority": 100`, "4Gi", "priority"},
 		{"unknown-library", `"caps": ["tensorflow"]`, "4Gi", "tensorflow"},

@@ -35,7 +35,7 @@ type Result struct {
 
 // scenarios returns all scenarios, in the order of their numbers.
 func scenarios() []Scenario {
-	all := slices.Concat(sharing(), attribution(), health(), failures(), operations())
+	all := slices.Concat(sharing(), attribution(), health(), failures(), operations(), watching(), optimizing(), batches())
 	slices.SortFunc(all, func(a, b Scenario) int { return a.Number - b.Number })
 	return all
 }

@@ -59,7 +59,7 @@ func (h *H) services() {
 	examples := filepath.Join(h.deploy, "../../examples/kubernetes/medical-kg")
 	config, err := os.ReadFile(filepath.Join(examples, "berth.yaml"))
 	h.Must(err)
-	h.Machines(Machine{Node: 1, Devices: "sim:6", Config: string(config)})
+	h.Machines(Machine{Node: 1, Devices: "sim:6", Config: strings.ReplaceAll(string(config), "[medical-kg]", "["+h.Space+"]")})
 	names := []string{"embedding", "reranking", "docling-vlm"}
 	for _, when := range []string{"before", "after"} {
 		want := map[string]int{"before": 6, "after": 1}[when]

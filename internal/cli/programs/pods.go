@@ -84,7 +84,8 @@ func (s *PodShop) Close() gpu.Opt[gpu.Joules] {
 	return gpu.Opt[gpu.Joules]{}
 }
 
-// AwaitRunners waits until no runner was here for a while, or ctx ends.
+// AwaitRunners waits until no runner was here for a while. If ctx ends first, it returns an
+// error: a pod that is ended has not succeeded, and the Job makes another one.
 func AwaitRunners(ctx context.Context, lock string, alone time.Duration) error {
 	file, err := os.OpenFile(lock, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
@@ -106,7 +107,7 @@ func AwaitRunners(ctx context.Context, lock string, alone time.Duration) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return context.Cause(ctx)
 		case <-tick.C:
 		}
 	}

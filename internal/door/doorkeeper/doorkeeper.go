@@ -20,6 +20,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/access/bound"
 	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/door/sessions"
@@ -41,6 +42,11 @@ type Doorkeeper struct {
 	// the certificate is for no host.
 	Named func(host string) bool
 
+	// Issued checks a token that a cluster issued for its driver on this machine, and
+	// returns when it expires. The errors are those of package bound. It is nil if the
+	// daemon takes no such token.
+	Issued func(token string, now time.Time) (time.Time, error)
+
 	Limits func() *quota.Rules // the limits of users in force; nil means the built-in ones
 }
 
@@ -61,7 +67,7 @@ type Names interface {
 }
 
 // ForTCP wraps the API for a TCP port. Callers from other machines must show a token or
-// a certificate, and so must all callers if the configuration has a token; a session
+// a certificate, and so must all callers if the configuration says so or has a token; a session
 // counts as the credential that it began with. All others are users of this machine,
 // and no web page may make a browser call for one of them.
 func (d Doorkeeper) ForTCP(h http.Handler) http.Handler {
@@ -142,7 +148,7 @@ func noter(h http.Handler) func(*http.Request, *api.Problem) {
 
 // NeedsCredential reports whether a TCP caller must show a token or a certificate.
 func (d Doorkeeper) NeedsCredential(c *Caller) bool {
-	return d.Tokens.HasDaemon() || c == nil || !isLoopback(c.address)
+	return d.Tokens.HasDaemon() || c == nil || !isLoopback(c.address) || d.Rules().TCPNeedsToken
 }
 
 // probes reports whether a request asks for the health of the daemon, or for a file of
@@ -197,7 +203,7 @@ func (d Doorkeeper) withToken(w http.ResponseWriter, r *http.Request, c *Caller,
 
 // check returns the token in the header of a request. A caller shows the same one
 // in every request, so check remembers it for a minute. The error is an *api.Problem for
-// a valid token whose user is gone.
+// a valid token whose user is gone, or that is for another node.
 func (d Doorkeeper) check(c *Caller, header []string, now time.Time) (*tokenShown, error) {
 	secret, err := bearer(header)
 	if err != nil {
@@ -210,7 +216,7 @@ func (d Doorkeeper) check(c *Caller, header []string, now time.Time) (*tokenShow
 			return last, nil
 		}
 	}
-	found, err := d.Tokens.Check(secret, now)
+	found, err := d.find(secret, now)
 	if err != nil {
 		return nil, err
 	}
@@ -226,6 +232,26 @@ func (d Doorkeeper) check(c *Caller, header []string, now time.Time) (*tokenShow
 		c.shown.Store(s)
 	}
 	return s, nil
+}
+
+// find returns the token with this secret: one that the daemon keeps, or one that a
+// cluster issued.
+func (d Doorkeeper) find(secret string, now time.Time) (tokens.Shown, error) {
+	found, err := d.Tokens.Check(secret, now)
+	if !errors.Is(err, tokens.ErrUnknown) || d.Issued == nil || !bound.Looks(secret) {
+		return found, err
+	}
+	expires, err := d.Issued(secret, now)
+	switch {
+	case errors.Is(err, bound.ErrExpired):
+		return tokens.Shown{}, tokens.ErrExpired
+	case errors.Is(err, bound.ErrOther): // the cluster has signed it, so it tells no stranger anything
+		return tokens.Shown{}, problems.New(http.StatusForbidden, "token_elsewhere",
+			"The cluster issued this token for another node, another account or another audience than this daemon takes. Compare daemon.cluster_node and daemon.cluster_account with the pod of the driver, whose token needs the audience %s. Nothing was changed.", bound.Audience)
+	case err != nil:
+		return tokens.Shown{}, tokens.ErrUnknown
+	}
+	return tokens.Shown{Credential: access.Credential{Kind: access.Token, Name: access.ClusterToken, Role: access.Operator}, Expires: expires, Standing: context.Background()}, nil
 }
 
 // stands reports whether the token is still valid.
@@ -303,7 +329,7 @@ func bearer(header []string) (string, error) {
 		return "", errMalformed
 	}
 	scheme, secret, found := strings.Cut(header[0], " ")
-	if !found || !strings.EqualFold(scheme, "Bearer") || !tokens.Sound(secret) {
+	if !found || !strings.EqualFold(scheme, "Bearer") || !tokens.Sound(secret) && !bound.Looks(secret) {
 		return "", errMalformed
 	}
 	return secret, nil

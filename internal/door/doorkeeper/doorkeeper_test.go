@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/access/bound"
 	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/door/sessions"
 )
@@ -172,6 +174,7 @@ func TestAccessOverTCP(t *testing.T) {
 		name, token, host, path string
 		method                  string // empty: POST
 		from                    string // address; empty: this machine
+		strict                  bool   // tcp_callers: token
 		headers                 map[string]string
 		status                  int
 	}{
@@ -180,6 +183,8 @@ func TestAccessOverTCP(t *testing.T) {
 		{name: "IPv6", host: "[::1]:8000", status: 200},
 		{name: "another name", host: "evil.example", status: 403},
 		{name: "page of another site", host: "127.0.0.1:8000", headers: map[string]string{"Sec-Fetch-Site": "cross-site"}, status: 403},
+		{name: "local where TCP needs a token", strict: true, host: "localhost:8000", status: 401},
+		{name: "a probe where TCP needs a token", strict: true, host: "localhost:8000", path: "/healthz", status: 200},
 		{name: "no token", token: "secret", host: "gpu7", status: 401},
 		{name: "wrong token", token: "secret", host: "gpu7", headers: map[string]string{"Authorization": "Bearer secrets"}, status: 401},
 		{name: "right token", token: "secret", host: "gpu7", headers: map[string]string{"Authorization": "Bearer secret"}, status: 200},
@@ -215,6 +220,7 @@ func TestAccessOverTCP(t *testing.T) {
 			}
 			keeper := Doorkeeper{Tokens: tokens.New(), Tries: sessions.NewTries(slog.New(slog.DiscardHandler), func(string) {})}
 			keeper.Tokens.SetDaemon(test.token)
+			keeper.Rules = func() *access.Rules { return &access.Rules{TCPNeedsToken: test.strict} }
 			from := "127.0.0.1"
 			if test.from != "" {
 				from = test.from
@@ -235,5 +241,53 @@ func TestAccessOverTCP(t *testing.T) {
 				t.Errorf("refused without a code: %s", w.Body)
 			}
 		})
+	}
+}
+
+// A token that a cluster issued for this node is the token kubernetes; one for another
+// node is refused with what to compare, and a forged one like any that nobody knows.
+func TestTokensThatAClusterIssues(t *testing.T) {
+	ends := time.Now().Add(time.Hour)
+	keeper := Doorkeeper{
+		Tokens: tokens.New(), Tries: sessions.NewTries(slog.New(slog.DiscardHandler), func(string) {}), Rules: func() *access.Rules { return &access.Rules{} },
+		Issued: func(token string, _ time.Time) (time.Time, error) {
+			switch token {
+			case "eyJ.good." + strings.Repeat("x", 900):
+				return ends, nil
+			case "eyJ.other.x":
+				return time.Time{}, bound.ErrOther
+			case "eyJ.old.x":
+				return time.Time{}, bound.ErrExpired
+			}
+			return time.Time{}, bound.ErrForged
+		},
+	}
+	const brought = "eyJ.0123456789abcdef0123456789abcdef.x" // a secret may look like one
+	if _, err := keeper.Tokens.Create(tokens.Token{Name: "own", Role: access.User}, brought, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	for token, want := range map[string]string{
+		brought:                                "200 token:own user",
+		"eyJ.good." + strings.Repeat("x", 900): "200 token:kubernetes operator",
+		"eyJ.other.x":                          "403 token_elsewhere",
+		"eyJ.old.x":                            "401 token_expired",
+		"eyJ.forged.x":                         "401 unauthorized",
+	} {
+		r := httptest.NewRequest("GET", "/api/leases", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		r = r.WithContext(With(r.Context(), &Caller{door: access.Socket}))
+		w := httptest.NewRecorder()
+		keeper.ForSocket(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			who := Of(r.Context()).Identity()
+			_, _ = fmt.Fprintf(w, "%s %s", who.User, who.Role)
+		})).ServeHTTP(w, r)
+		got := fmt.Sprintf("%d %s", w.Code, w.Body)
+		var refusal api.Problem
+		if w.Code != http.StatusOK && json.Unmarshal(w.Body.Bytes(), &refusal) == nil {
+			got = fmt.Sprintf("%d %s", w.Code, refusal.Code)
+		}
+		if got != want {
+			t.Errorf("%.20s: %s, want %s", token, got, want)
+		}
 	}
 }

@@ -59,6 +59,9 @@ func (c *climb) unused(held ledger.Held) (lasting, why string) {
 	if err := c.Leases.Unparkable(held.Key(), held.Fence); err != nil {
 		return "", err.Error()
 	}
+	if len(held.Scope) > 0 {
+		return "", "it belongs to a container or a job of another manager, and leaves only while others wait for its device"
+	}
 	if kept := c.Parker.Kept(held.Lease); kept != "" {
 		return "", kept + "; parkable: unshared says that they share none"
 	}

@@ -529,6 +529,30 @@ func TestService(t *testing.T) {
 	})
 }
 
+// A lease with a scope is optimized as far as it allows that, whatever its service says.
+func TestScopesSayWhatIsAllowed(t *testing.T) {
+	for _, allowed := range [][]string{nil, {"trim"}, {"shrink"}, {"trim", "shrink"}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld("A")
+			h := w.add("pod", "A", 5000, 400)
+			h.Scope, h.Optimize, h.Holder.Service = []string{"pod1"}, allowed, "batch"
+			if len(allowed) > 0 {
+				h.Holder.Service = ""
+			}
+			o, err := w.reclaim(settings()).Optimize(t.Context(), access.Daemon(), api.Optimize{DryRun: true}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, rung := range o.Rungs {
+				want := slices.Contains(allowed, rung.Name)
+				if done := len(rung.Done) > 0; done != want {
+					t.Errorf("allowed %v: %+v", allowed, rung)
+				}
+			}
+		})
+	}
+}
+
 func TestShrinkLeaves(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*world, *held, *config.Config)
@@ -536,7 +560,7 @@ func TestShrinkLeaves(t *testing.T) {
 	}{
 		"no service":    {func(_ *world, h *held, _ *config.Config) { h.Holder.Service = "" }, "it has no service that allows it"},
 		"not allowed":   {func(_ *world, h *held, _ *config.Config) { h.Holder.Service = "web" }, "services.web.shrinkable is not true"},
-		"a scope":       {func(_ *world, h *held, _ *config.Config) { h.Scope = []string{"pod"} }, "the lease is in the wrong state: it has a scope, and whoever set that decides its size"},
+		"a scope":       {func(_ *world, h *held, _ *config.Config) { h.Scope = []string{"pod"} }, "it belongs to a container or a job of another manager, which does not allow it"},
 		"under MPS":     {func(_ *world, h *held, _ *config.Config) { h.EnforcedBy = "mps" }, "its programs were started with its limit, by mps"},
 		"young":         {func(_ *world, h *held, _ *config.Config) { h.Granted = time.Now().Add(-20 * time.Second) }, "it was granted 30 s ago, and keep_seconds is 60 s"},
 		"never used":    {func(w *world, h *held, _ *config.Config) { h.uses, w.peaks[h.ID] = 0, 0 }, "its programs have not used a device yet"},
@@ -574,6 +598,7 @@ func TestParkLeaves(t *testing.T) {
 		why    string
 	}{
 		"not agreed":   {func(_ *world, h *held) { h.Parkable = false }, "rests stays on its device: neither its request nor its service says that it is parkable"},
+		"a scope":      {func(_ *world, h *held) { h.Scope, h.Optimize = []string{"pod"}, []string{"park", "trim"} }, "rests stays on its device: it belongs to a container or a job of another manager, and leaves only while others wait for its device"},
 		"not possible": {func(w *world, h *held) { w.refused[h.ID] = errors.New("it has several devices") }, "rests stays on its device: it has several devices"},
 		"may share":    {func(w *world, h *held) { w.kept = map[string]string{h.ID: "2 of its processes may share memory"} }, "rests stays on its device: 2 of its processes may share memory; parkable: unshared says that they share none"},
 		"in use":       {func(w *world, h *held) { delete(w.idle, h.ID) }, "rests stays on its device: it uses its device, or nobody can tell"},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
 	"github.com/berth-gpu/berth/internal/text/words"
@@ -67,9 +68,11 @@ func (c *climb) smaller(held ledger.Held, parent bool) (to, most gpu.MiB, why st
 	to = max(needed, least)
 	age := time.Since(held.Granted)
 	switch {
-	case held.Holder.Service == "":
+	case !held.Allows(lease.MayShrink):
+		why = "it belongs to a container or a job of another manager, which does not allow it"
+	case len(held.Scope) == 0 && held.Holder.Service == "":
 		why = "it has no service that allows it"
-	case service.Shrinkable != "true":
+	case len(held.Scope) == 0 && service.Shrinkable != "true":
 		why = fmt.Sprintf("services.%s.shrinkable is not true", held.Holder.Service)
 	case held.Pool:
 		why = "it is a pool, and its memory is for leases that take from it"

@@ -38,6 +38,10 @@ func (c *climb) trim(ctx context.Context) (done, left []api.RungStep) {
 		if uses == 0 {
 			continue // it has nothing to give back
 		}
+		if !held.Allows(lease.MayTrim) {
+			left = append(left, step(held, uses, uses, "%s is not asked: it belongs to a container or a job of another manager, which does not allow it", held.ID))
+			continue
+		}
 		if c.DryRun {
 			done = append(done, step(held, uses, uses, "%s would be asked for memory that its libraries keep for later; it uses %s", held.ID, uses))
 			continue

@@ -18,7 +18,8 @@ type Limits struct {
 
 // Backlog keeps the newest events within bounds, with a value for each, and decides which
 // one goes when there is no room. A note never displaces a warning. A user displaces only
-// events about the same user, and never a warning about a device or the daemon.
+// events about the same user, a pod only those about its own lease, and neither displaces a
+// warning about a device or the daemon.
 //
 // It has no lock: its owner guards it.
 type Backlog[T any] struct {
@@ -33,7 +34,7 @@ type Backlog[T any] struct {
 	notes  *lane[T]
 	daemon *lane[T]
 	users  struct {
-		byName map[string]*lane[T]
+		byName map[subject]*lane[T] // and pods
 		heap   crowd[T]
 		count  int
 		bytes  int
@@ -57,7 +58,7 @@ type item[T any] struct {
 
 // lane holds events, of which the oldest goes first.
 type lane[T any] struct {
-	user           string
+	about          subject
 	place          int // in the heap, for the lane of a user
 	oldest, newest *item[T]
 	count, bytes   int
@@ -67,7 +68,7 @@ type lane[T any] struct {
 // displaces.
 func NewBacklog[T any](limits Limits, displaced func(T)) *Backlog[T] {
 	b := &Backlog[T]{limits: limits, displaced: displaced, notes: &lane[T]{}, daemon: &lane[T]{}}
-	b.users.byName = map[string]*lane[T]{}
+	b.users.byName = map[subject]*lane[T]{}
 	return b
 }
 
@@ -109,14 +110,14 @@ func (b *Backlog[T]) laneOf(e *gpu.Event) *lane[T] {
 	if !e.Severity.AtLeast(gpu.Warning) {
 		return b.notes
 	}
-	user, owned := Owner(e)
+	about, owned := subjectOf(e)
 	if !owned {
 		return b.daemon
 	}
-	l := b.users.byName[user]
+	l := b.users.byName[about]
 	if l == nil {
-		l = &lane[T]{user: user}
-		b.users.byName[user] = l
+		l = &lane[T]{about: about}
+		b.users.byName[about] = l
 		heap.Push(&b.users.heap, l)
 	}
 	return l
@@ -186,7 +187,7 @@ func (b *Backlog[T]) count(l *lane[T], events, bytes int) {
 	b.users.bytes += bytes
 	if l.count == 0 {
 		heap.Remove(&b.users.heap, l.place)
-		delete(b.users.byName, l.user)
+		delete(b.users.byName, l.about)
 		return
 	}
 	heap.Fix(&b.users.heap, l.place)

@@ -7,18 +7,23 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 const (
 	// PerMinute is the most warnings about one user that are published in a minute.
 	PerMinute = 60
+	// PerPod is the most warnings about the lease of one pod that are published in a
+	// minute.
+	PerPod = 12
 	// period is the time that a ration covers.
 	period = time.Minute
 	// rationed is the number of users with a login name that have a ration of their own,
 	// and the number of those without. All others share one. A person may have tens of
 	// thousands of user ids for containers, which have no names: they take no ration from
-	// users with names.
+	// users with names. As many pods have one of their own; all others share that of
+	// their driver.
 	rationed = 1024
 )
 
@@ -28,16 +33,39 @@ type Ration struct {
 	tell func(gpu.Event)
 
 	mu     sync.Mutex
-	used   map[string]int // warnings in this period, by user
-	named  int            // number of them that have a login name
-	timer  *time.Timer    // ends the period; nil if none has begun
+	used   map[subject]int // warnings in this period
+	named  int             // number of them about users with a login name
+	pods   int             // number of them about pods
+	timer  *time.Timer     // ends the period; nil if none has begun
 	closed bool
 }
 
-// NewRation returns a ration for every user. At the end of each minute, it calls tell
-// with one event for each user whose warnings it did not admit, which says how many.
+// subject is whom warnings are about: a user, or the lease of a pod. A cluster's driver
+// holds the leases of all pods, and one pod must not silence the others.
+type subject struct{ user, lease string }
+
+// subjectOf returns whom an event is about, and false if it is about a device or the
+// daemon.
+func subjectOf(e *gpu.Event) (s subject, owned bool) {
+	s.user, owned = Owner(e)
+	if s.user == access.TokenUser(access.ClusterToken) {
+		s.lease = e.Lease
+	}
+	return s, owned
+}
+
+// most returns how many warnings about a subject are published in a period.
+func (s subject) most() int {
+	if s.lease != "" {
+		return PerPod
+	}
+	return PerMinute
+}
+
+// NewRation returns a ration for every user and pod. At the end of each minute, it calls tell
+// with one event for each of them whose warnings it did not admit, which says how many.
 func NewRation(tell func(gpu.Event)) *Ration {
-	return &Ration{tell: tell, used: map[string]int{}}
+	return &Ration{tell: tell, used: map[subject]int{}}
 }
 
 // Admit reports whether an event may be published, and counts it.
@@ -45,26 +73,42 @@ func (r *Ration) Admit(e *gpu.Event) bool {
 	if !e.Severity.AtLeast(gpu.Warning) || e.Code == gpu.EventRationed || e.Code == gpu.EventStop {
 		return true // its device, not the holder, is the reason to stop, and programs wait for it
 	}
-	user, owned := Owner(e)
+	about, owned := subjectOf(e)
 	if !owned {
 		return true
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, known := r.used[user]; !known {
-		switch named := !isNumber(user); {
-		case named && r.named < rationed:
-			r.named++
-		case !named && len(r.used)-r.named < rationed:
-		default:
-			user = ""
-		}
+	if _, known := r.used[about]; !known {
+		about = r.place(about)
 	}
-	r.used[user]++
+	r.used[about]++
 	if r.timer == nil && !r.closed {
 		r.timer = time.AfterFunc(period, r.renew)
 	}
-	return r.used[user] <= PerMinute
+	return r.used[about] <= about.most()
+}
+
+// place returns whose ration a subject takes that has none yet: one of its own, or a
+// shared one if there are too many.
+func (r *Ration) place(about subject) subject {
+	if about.lease != "" {
+		if r.pods < rationed {
+			r.pods++
+			return about
+		}
+		if about.lease = ""; r.used[about] > 0 {
+			return about
+		}
+	}
+	switch named := !isNumber(about.user); {
+	case named && r.named < rationed:
+		r.named++
+	case !named && len(r.used)-r.named-r.pods < rationed:
+	default:
+		about.user = ""
+	}
+	return about
 }
 
 // renew begins a new period, and reports the warnings that the old one did not admit.
@@ -75,11 +119,11 @@ func (r *Ration) renew() {
 		return
 	}
 	used := r.used
-	r.used, r.named, r.timer = map[string]int{}, 0, nil
+	r.used, r.named, r.pods, r.timer = map[subject]int{}, 0, 0, nil
 	r.mu.Unlock()
-	for user, n := range used {
-		if n > PerMinute {
-			r.tell(summary(user, n-PerMinute))
+	for about, n := range used {
+		if n > about.most() {
+			r.tell(summary(about, n-about.most()))
 		}
 	}
 }
@@ -100,14 +144,17 @@ func (r *Ration) Close() {
 	}
 }
 
-func summary(user string, left int) gpu.Event {
-	whose := user
-	if user == "" {
+func summary(about subject, left int) gpu.Event {
+	whose := about.user
+	switch {
+	case about.lease != "":
+		whose = "the lease " + about.lease
+	case about.user == "":
 		whose = "users who are not known"
 	}
-	text := fmt.Sprintf("%s about %%s within a minute: only %d are published", words.Count(left, "more warning"), PerMinute)
+	text := fmt.Sprintf("%s about %%s within a minute: only %d are published", words.Count(left, "more warning"), about.most())
 	return gpu.Event{
-		Time: time.Now(), Code: gpu.EventRationed, Severity: gpu.Warning, User: user,
+		Time: time.Now(), Code: gpu.EventRationed, Severity: gpu.Warning, User: about.user, Lease: about.lease,
 		Text: fmt.Sprintf(text, whose), Public: fmt.Sprintf(text, "another user"),
 		Data: map[string]any{"left_out": left},
 	}

@@ -121,6 +121,48 @@ func TestManyUsersShareARation(t *testing.T) {
 	})
 }
 
+// All pods of a node belong to one driver, and none silences another.
+func TestPodsHaveRationsOfTheirOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out told
+		r := NewRation(out.add)
+		defer r.Close()
+		about := func(lease string) gpu.Event {
+			return gpu.Event{Code: gpu.EventOverLimit, Severity: gpu.Warning, User: "token:kubernetes", Lease: lease}
+		}
+		if got := admitted(r, 1000, about("noisy")); got != PerPod {
+			t.Errorf("%d of 1000 about a pod are admitted", got)
+		}
+		if got := admitted(r, PerPod, about("calm")); got != PerPod {
+			t.Errorf("%d about another pod are admitted beside it", got)
+		}
+		if got := admitted(r, 100, gpu.Event{Code: gpu.EventOverLimit, Severity: gpu.Warning, User: "ada", Lease: "noisy"}); got != PerMinute {
+			t.Errorf("%d about the lease of a user are admitted", got)
+		}
+		count := 0
+		for i := range 10 * rationed { // claims that come and go
+			count += admitted(r, 1, about(fmt.Sprint("pod", i)))
+		}
+		if count > rationed+PerMinute || len(r.used) > 2*rationed+2 {
+			t.Errorf("%d about ten thousand pods are admitted, and %d are remembered", count, len(r.used))
+		}
+		if got := admitted(r, 5, gpu.Event{Severity: gpu.Warning, User: "eve"}); got != 5 {
+			t.Errorf("%d of 5 warnings about a user are admitted beside them", got)
+		}
+		time.Sleep(period)
+		synctest.Wait()
+		noisy := ""
+		for _, e := range out.events {
+			if e.Lease == "noisy" && e.User == "token:kubernetes" {
+				noisy = e.Text
+			}
+		}
+		if noisy != "988 more warnings about the lease noisy within a minute: only 12 are published" {
+			t.Errorf("told %q", noisy)
+		}
+	})
+}
+
 func TestClosedRationTellsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out told

@@ -45,8 +45,8 @@ func (l *Ledger) mayPark(held *lease.Lease) error {
 }
 
 // ParkMandate returns the mandate by which an actor parks a lease. When berth parks by
-// itself, that is a policy if the service of the lease says so; if only the request does,
-// berth parks the lease in the name of its user.
+// itself, that is a policy if the service of the lease says so, or the operator who gave it a
+// scope; if only the request of a user does, berth parks the lease in the name of its user.
 func (l *Ledger) ParkMandate(k lease.Key, by access.Actor) kinship.Mandate {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -54,7 +54,7 @@ func (l *Ledger) ParkMandate(k lease.Key, by access.Actor) kinship.Mandate {
 	if held == nil {
 		return kinship.Mandate{}
 	}
-	policy := l.settings.Services[held.Holder.Service].Parkable.Or(false)
+	policy := l.settings.Services[held.Holder.Service].Parkable.Or(false) || len(held.Scope) > 0 && held.Allows(lease.MayPark)
 	if in := kinship.MandateOf(by); in.All && (by.Door != access.Itself || policy) {
 		return in
 	}

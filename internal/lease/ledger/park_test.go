@@ -292,3 +292,46 @@ func TestShrunkLeasesGetItBackFirst(t *testing.T) {
 		k.give("urgent", 3)
 	})
 }
+
+// TestScopedLeasesThatAllowIt: berth shrinks a lease with a scope that allows it and gives
+// it its size back before others; the same request finds it meanwhile, and nobody else
+// changes its size.
+func TestScopedLeasesThatAllowIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newWorld().start(t)
+		k.device(0, 100)
+		claim := func(id string, allowed ...string) lease.Request {
+			return want(id, 0, func(r *lease.Request) {
+				r.Exact, r.Slots = []lease.Part{{GPU: dev(0), Memory: 40, Slots: 1}}, 0
+				r.Scope, r.Optimize = []string{"pod" + id}, allowed
+			})
+		}
+		k.grant(claim("firm"))
+		held := k.grant(claim("soft", lease.MayShrink, lease.MayPark))
+		ctx := t.Context()
+		if _, err := k.Shrink(ctx, k.only("firm"), 0, 10); !errors.Is(err, quota.ErrForbidden) {
+			t.Errorf("one that allows nothing: %v", err)
+		}
+		shrunk, err := k.Shrink(ctx, k.only("soft"), 0, 10)
+		if err != nil || shrunk.Asked != 40 || shrunk.Parts[0].Memory != 10 {
+			t.Fatalf("shrunk to %+v, %v", shrunk, err)
+		}
+		if again := k.grant(claim("soft", lease.MayShrink, lease.MayPark)); again.Fence != held.Fence {
+			t.Errorf("the same request finds %+v", again)
+		}
+		if err := k.resize("soft", 40); !errors.Is(err, lease.ErrState) {
+			t.Errorf("its owner changes its size: %v", err)
+		}
+		k.grant(want("b", 50, of(2)))
+		back := make(chan error, 1)
+		go func() { back <- k.Regrow(ctx, k.only("soft"), 0, 40) }()
+		synctest.Wait()
+		k.give("b", 2)
+		if err := <-back; err != nil {
+			t.Fatal(err)
+		}
+		if now, _ := k.Find(k.only("soft")); now.Parts[0].Memory != 40 || now.Asked != 0 || now.Fence != held.Fence {
+			t.Errorf("it got back %+v", now)
+		}
+	})
+}

@@ -172,7 +172,7 @@ func (s *Service) SharesNothing(l *lease.Lease) bool { return s.Unshared || l.Un
 
 // MayShrink returns an error if the service does not allow shrinking its leases.
 func (s *Service) MayShrink(l *lease.Lease) error {
-	if !s.Shrinkable {
+	if !s.Shrinkable && len(l.Scope) == 0 || !l.Allows(lease.MayShrink) {
 		return s.forbids("shrink", "shrinkable is not true", l)
 	}
 	return nil

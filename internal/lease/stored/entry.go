@@ -53,7 +53,7 @@ import (
 // Added later under the same versions, because the book is the same without them:
 // Entry.By, Lease.Parent, Lease.Unit, Lease.Scope, Lease.Implied, Lease.Parkable,
 // Lease.Unshared, Lease.Returned, Lease.Asked, Lease.Imposed, Lease.Comment,
-// Lease.Cancelled and Lease.Exclusive. An older berth ignores them: it does not end what
+// Lease.Cancelled, Lease.Exclusive and Lease.Optimize. An older berth ignores them: it does not end what
 // was cancelled, and may grant slots beside a lease that should be alone.
 const Version = 6
 
@@ -143,8 +143,11 @@ type Lease struct {
 	Imposed   bool     `json:"imposed,omitempty"`       // its user did not choose the time limit
 	Groups    []string `json:"groups,omitempty"`        // whose limits together count the lease
 
-	Parkable bool  `json:"parkable,omitempty"`
-	Unshared bool  `json:"unshared,omitempty"`
+	Parkable bool `json:"parkable,omitempty"`
+	Unshared bool `json:"unshared,omitempty"`
+
+	Optimize []string `json:"optimize,omitempty"` // what berth may do to a lease with a scope
+
 	ParkedAt int64 `json:"parked_ns,omitempty"`   // 0 if it is active, or if an earlier berth parked it
 	Returned int64 `json:"returned_ns,omitempty"` // 0 if it was never parked
 	Paused   int64 `json:"paused_ns,omitempty"`   // how long it was parked before

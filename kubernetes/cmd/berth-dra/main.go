@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -48,18 +47,11 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
 	if err := serve(ctx, s.listen, export.Handler(metrics, driver)); err != nil {
 		return err
 	}
-	go s.watchToken(ctx, stop)
 	log.Info("driver starts", "version", version, "node", s.node, "daemon", options.Address, "listen", s.listen)
-	err = driver.Run(ctx)
-	if cause := context.Cause(ctx); err == nil && errors.Is(cause, errNewToken) {
-		log.Info("driver stops, to start again with the new token")
-	}
-	return err
+	return driver.Run(ctx)
 }
 
 // serve serves pages on an address until ctx ends.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -54,7 +54,7 @@ func parse(args []string, env func(string) string) (*settings, error) {
 	text(&s.node, "node", env("NODE_NAME"), "name of the node; default: NODE_NAME")
 	text(&s.podUID, "pod-uid", env("POD_UID"), "UID of the driver's pod, which lets a new driver start before the old one ends; default: POD_UID")
 	text(&s.daemon, "daemon", "unix:///run/berth/berth.sock", "socket or URL of berth's daemon")
-	text(&s.tokenFile, "token-file", "", "file with the token that the driver shows the daemon")
+	text(&s.tokenFile, "token-file", "", "file with the token that the driver shows the daemon, which it reads again when it changes")
 	text(&s.registry, "kubelet-registry", "/var/lib/kubelet/plugins_registry", "kubelet's folder for registration sockets")
 	text(&s.plugins, "kubelet-plugins", "/var/lib/kubelet/plugins", "kubelet's folder for the data of plugins")
 	text(&s.cdiDir, "cdi-dir", "/var/run/cdi", "folder for the CDI files of leases")
@@ -127,11 +127,10 @@ func (s *settings) options(log *slog.Logger, metrics *export.Metrics) (plugin.Op
 		where.URL = s.daemon
 	}
 	if s.tokenFile != "" {
-		token, err := client.ReadToken(s.tokenFile)
-		if err != nil {
+		if _, err := client.ReadToken(s.tokenFile); err != nil {
 			return o, err
 		}
-		where.Token = token
+		where.TokenFile = s.tokenFile
 	}
 	daemon, err := client.Find(where, os.Getenv) // uses BERTH_CA and others for https
 	if err != nil {
@@ -144,6 +143,8 @@ func (s *settings) options(log *slog.Logger, metrics *export.Metrics) (plugin.Op
 	}
 	config.UserAgent = "berth-dra/" + version
 	config.QPS, config.Burst = 50, 100
+	config.ContentType = runtime.ContentTypeProtobuf // which keeps the parameters of claims as they were written
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	o.Kube, err = kubernetes.NewForConfig(config)
 	return o, err
 }
@@ -164,26 +165,4 @@ func (s *settings) cdiDirs() []string {
 		}
 	}
 	return dirs
-}
-
-// errNewToken ends a driver whose token file has changed: kubelet starts it again.
-var errNewToken = fmt.Errorf("the token changed: %w", context.Canceled)
-
-// watchToken ends the driver when its token file has a new token.
-func (s *settings) watchToken(ctx context.Context, stop context.CancelCauseFunc) {
-	if s.tokenFile == "" {
-		return
-	}
-	began, err := os.ReadFile(s.tokenFile)
-	for err == nil {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(time.Minute):
-		}
-		if now, failed := os.ReadFile(s.tokenFile); failed == nil && string(now) != string(began) {
-			stop(errNewToken)
-			return
-		}
-	}
 }

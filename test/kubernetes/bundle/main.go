@@ -110,7 +110,7 @@ func lease(ctx context.Context, daemon *client.Client, asked claim.Claim, all []
 	r, err := asked.Request(func(device string) (string, gpu.MiB, int, bool) {
 		d, found := find(all, device)
 		return d.UUID, 0, 0, found
-	}, true)
+	}, nil, true)
 	if err != nil {
 		return api.Lease{}, err
 	}

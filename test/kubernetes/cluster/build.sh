@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # build.sh builds what a cluster needs, once, into $LAB (default ~/.cache/berth-k8s-1.36.3): Kubernetes 1.36.3, etcd,
-# containerd 2.2.9 and the CNI plugins from the Go module proxy, runc from Debian's packages. About 17 minutes on two
-# idle cores with empty caches, nothing when all is there. It does not need root.
+# containerd 2.2.9, the CNI plugins and the schemas of the Prometheus operator from the Go module proxy, runc from
+# Debian's packages. About 17 minutes on two idle cores with empty caches, nothing when all is there. It does not need
+# root.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd); . "$here/env.sh"
 mkdir -p "$LAB"/{bin/cni,kube,containerd,cni,deb,images}
@@ -9,7 +10,7 @@ exec 9> "$LAB/build.lock"; flock 9 # two builds at once would ruin each other's 
 export CGO_ENABLED=0 GOFLAGS="-mod=mod -buildvcs=false"
 say() { printf '%s  %s\n' "$(date +%T)" "$*"; }
 have() { for f in "$@"; do [ -x "$B/$f" ] || return 1; done; }
-kubernetes=v1.36.3 containerd=v2.2.9 cni=v1.9.1
+kubernetes=v1.36.3 containerd=v2.2.9 cni=v1.9.1 operator=v0.85.0
 
 if ! have kube-apiserver kube-scheduler kube-controller-manager kubelet kubectl etcd; then
   say "building Kubernetes and etcd (about 12 minutes)"
@@ -39,6 +40,12 @@ if ! have runc; then
   say "unpacking runc"
   cd "$LAB/deb"; chmod 1777 .; apt-get download -qq runc 2>/dev/null || { apt-get update -qq; apt-get download -qq runc; }
   dpkg-deb -x runc_*.deb .; cp usr/sbin/runc "$B/runc"
+fi
+if [ ! -f "$LAB/crds/servicemonitors.yaml" ]; then
+  say "unpacking the schemas of the Prometheus operator"
+  mkdir -p "$LAB/crds"; cd "$LAB/crds"
+  source=$(go mod download -json github.com/prometheus-operator/prometheus-operator@$operator | sed -n 's/.*"Dir": "\(.*\)",/\1/p')
+  for kind in podmonitors prometheusrules servicemonitors; do install -m 644 "$source/example/prometheus-operator-crd/monitoring.coreos.com_$kind.yaml" $kind.yaml; done
 fi
 if [ ! -f "$LAB/images/pause.tar" ]; then
   say "writing the image of pod sandboxes"

@@ -4,6 +4,7 @@
 // and waits:
 //
 //	work [--use MIB] [--slot N] [--gpu UUID] [--guests DIR] [--lease ID --fence N] [--ignore-term]
+//	work batch DELAY               a worker of berth run, which takes a while for each record
 //	work use MIB [--guests DIR]    what the container uses from now on; for kubectl exec
 //
 // A second process uses the memory, because the file by which the simulator knows a
@@ -38,6 +39,8 @@ func main() {
 	switch {
 	case len(os.Args) > 1 && os.Args[1] == "use":
 		err = change(os.Args[2:])
+	case len(os.Args) > 1 && os.Args[1] == "batch":
+		err = batch(os.Args[2:])
 	case len(os.Args) > 1 && os.Args[1] == "hold":
 		err = hold(os.Args[2:])
 	default:
@@ -93,6 +96,36 @@ func work(args []string) error {
 			}
 		case err := <-ended:
 			return fmt.Errorf("the process that uses the GPU ended: %w", err)
+		}
+	}
+}
+
+// batch answers each record with itself: the protocol of docs/reference/batch-protocol.md.
+func batch(args []string) error {
+	delay, err := time.ParseDuration(args[0])
+	if err != nil {
+		return err
+	}
+	out := json.NewEncoder(os.NewFile(4, "out"))
+	if err := out.Encode(map[string]any{"type": "ready", "protocol": 1}); err != nil {
+		return err
+	}
+	in := json.NewDecoder(os.NewFile(3, "in"))
+	for {
+		var m struct {
+			Type    string
+			ID      json.RawMessage
+			Records []json.RawMessage
+		}
+		if err := in.Decode(&m); err != nil || m.Type == "bye" {
+			return nil // the runner is gone
+		}
+		if m.Type != "batch" {
+			continue
+		}
+		time.Sleep(time.Duration(len(m.Records)) * delay)
+		if err := out.Encode(map[string]any{"type": "result", "id": m.ID, "outcomes": m.Records}); err != nil {
+			return err
 		}
 	}
 }

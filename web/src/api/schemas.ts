@@ -1326,6 +1326,8 @@ export interface Lease {
   parkable?: boolean;
   /** Its owner says that its processes share no GPU memory. */
   unshared?: boolean;
+  /** What berth may do to a lease with a scope, to win memory back. */
+  optimize?: ('trim' | 'shrink' | 'park')[];
   /** What became of its memory on the device, if the lease was ever parked; only in the answers that list leases or look one up, and in those of park and resume. */
   parking?: Parking;
   /** Since when its processes have not used their devices, and how that is known. Absent: they do, or nobody looks. Only in the answers that list leases or look one up. */
@@ -1410,6 +1412,8 @@ export interface LeaseRequest {
   parkable?: boolean;
   /** The owner says that the processes of the lease share no GPU memory, with each other or with others. Without that, a lease is parked only if one process uses the GPU alone. */
   unshared?: boolean;
+  /** For a lease with a scope: what berth may do to it to win memory back. trim: ask its programs for memory that they keep for later; shrink: make it smaller if its programs use less; park: move its memory to the memory of the machine while others wait for its device. Default: nothing. */
+  optimize?: ('trim' | 'shrink' | 'park')[];
   /** A note of yours, for people: at most 256 bytes on one line. Others than operators do not see it. */
   comment?: string;
   /** Each device alone: it is granted where nobody has a lease, and nobody gets one there until it ends, but for its children. Its memory is what can be leased there at the grant; memory_mb is the least that it needs. */
@@ -2423,6 +2427,8 @@ export interface ServiceConfig {
   quota: QuotaConfig;
   /** Users who may ask in the name of the service, and send it requests. Default: everybody. */
   users?: string[];
+  /** Namespaces of a Kubernetes cluster whose claims may name the service. Default: none. */
+  namespaces?: string[];
   /** What berth does about a lease of the service that uses more memory than it holds. Default: that of gpu. One of warn, stop or revoke. */
   over_limit?: 'warn' | 'stop' | 'revoke';
   /** What berth does by itself about leases of the service on a device that should run slower. Default: that of the device. One of exempt, advise, slots, pace or power. */
