@@ -157,15 +157,14 @@ demo: quick ## show the main job, on real GPUs or on four simulated ones
 .PHONY: test
 test: quick ## run every check a change must pass (minutes)
 	@$(MAKE) --no-print-directory -j 3 vet rules forge modules check-web
-	@$(MAKE) --no-print-directory -j 2 test-go test-python test-kubernetes-pure
+	@$(MAKE) --no-print-directory -j 3 test-go test-race test-python test-kubernetes-pure
 	go run $(SHARED) ./test/bench/hostile -berth bin/berth -small
 	go run $(SHARED) ./test/bench/access -berth bin/berth
 
-# It has the flag of the tests: nothing is compiled for it alone.
 .PHONY: vet
 vet:
 	test -z "$$(gofmt -l . | tee /dev/stderr)"
-	go vet -race ./...
+	go vet $(SHARED) ./...
 
 # When a requirement of the root module moves, the modules that use it do not build
 # until somebody tidies them. go mod tidy fetches the tests of every dependency. On a
@@ -181,17 +180,30 @@ modules: ## check go.mod and go.sum of every module
 
 # PURE lists the packages that order_test.go forbids to import sync, context and os:
 # they start nothing at the same time, so the race detector finds nothing in them, and
-# makes their properties ten times slower. They are tested with the flags of the daemon,
-# whose compiled parts they share.
+# makes their properties ten times slower.
 PURE = $(shell grep -rl --include='*.go' '^// Pure: no clock, no I/O\.$$' api gpu internal | xargs -n 1 dirname | sort -u | sed 's,^,./,')
 
-# Packages wait for processes and disks: twice as many as cores run at once. go vet has
-# looked at them already.
+# RACE lists those that make test runs with the race detector: not the whole program and the
+# commands, nor what needs Prometheus's store, which takes four minutes more to compile. make
+# race runs all of them so, and so does the forge once a week.
+RACE = $(shell go list -test -f '{{if not .ForTest}}{{.ImportPath}} {{.Deps}}{{end}}' ./... | \
+	awk '$$1 ~ /\.test$$/ && !/prometheus\/prometheus/ && $$1 !~ /berth(\/(cmd|deploy|test|internal\/cli).*)?\.test$$/ { sub(/\.test$$/, "", $$1); print $$1 }' | \
+	grep -vxF "$$(go list $(PURE))")
+
+# Tests wait for processes and disks: twice as many as cores run at once. go vet has looked at
+# them already. GORACE: each package would take a second more otherwise.
+TWICE = $$((2 * $$(nproc)))
 .PHONY: test-go
 test-go:
-	go test -vet=off $(SHARED) $(PURE)
-	GORACE=atexit_sleep_ms=50 go test -race -vet=off -p $$((2 * $$(nproc))) -timeout 40m \
-		$$(go list ./... | grep -vxF "$$(go list $(PURE))") # GORACE: a second for each package otherwise
+	go test -vet=off $(SHARED) -parallel $(TWICE) -timeout 40m $$(go list ./... | grep -vxF "$$(printf '%s\n' $(RACE))")
+
+.PHONY: test-race
+test-race:
+	GORACE=atexit_sleep_ms=50 go test -race -vet=off -timeout 40m $(RACE)
+
+.PHONY: race
+race: quick ## run the tests in Go with the race detector, those of the whole program too (minutes)
+	GORACE=atexit_sleep_ms=50 go test -race -p $(TWICE) -timeout 40m $$(go list ./... | grep -vxF "$$(go list $(PURE))")
 
 .PHONY: test-python
 test-python:
