@@ -11,6 +11,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -20,9 +22,9 @@ import (
 // "needs 60 GiB and has 512 MiB". The test looks at the types of what is formatted in every
 // package.
 func TestOneUnitPerMessage(t *testing.T) {
-	// The flags are those of this test, so that nothing is compiled for it alone.
 	const module = "github.com/berth-gpu/berth/"
-	out, err := exec.Command("go", "list", "-export", "-deps", fmt.Sprint("-race=", raceDetector), "-f", "{{.ImportPath}}\t{{.Export}}\t{{.Dir}}\t{{range .GoFiles}}{{.}} {{end}}", "./internal/...").Output()
+	args := append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}\t{{.Dir}}\t{{range .GoFiles}}{{.}} {{end}}"}, buildFlags(t)...)
+	out, err := exec.Command("go", append(args, "./internal/...")...).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,4 +113,18 @@ func amount(info *types.Info, arg ast.Expr) string {
 		return "energy"
 	}
 	return ""
+}
+
+// buildFlags returns the flags that this test was built with: what has them is compiled.
+func buildFlags(t *testing.T) (flags []string) {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		t.Fatal("this test does not know how it was built")
+	}
+	for _, s := range info.Settings {
+		if slices.Contains([]string{"-race", "-buildmode", "-trimpath", "-tags"}, s.Key) {
+			flags = append(flags, s.Key+"="+s.Value)
+		}
+	}
+	return flags
 }

@@ -1,5 +1,0 @@
-//go:build !race
-
-package berth_test
-
-const raceDetector = false
