@@ -188,6 +188,13 @@ func TestTook(t *testing.T) {
 	if m.Seconds < 39 || m.Count != 22 {
 		t.Errorf("after twenty of 40 s, they make %+v", m)
 	}
+	m = api.ServiceTime{}
+	for _, s := range []int{15, 5, 6} { // the first reads from the disk
+		Took(&m, time.Duration(s)*time.Second)
+	}
+	if m.Seconds > 5.5 || m.Count != 3 {
+		t.Errorf("15, 5 and 6 s make %+v", m)
+	}
 }
 
 // A service rests for longer after each failure, and the count begins anew after it was

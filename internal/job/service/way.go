@@ -16,9 +16,14 @@ const avoidFor = time.Hour
 const coldStart = 4
 
 // Took adds how long something took to what is known of it. The mean is one of the last
-// four or so.
+// four or so. A first time that took longer than the second is left out from then on: see
+// coldStart.
 func Took(t *api.ServiceTime, d time.Duration) {
 	t.Count, t.Last = t.Count+1, d.Seconds()
+	if t.Count == 2 && t.Last < t.Seconds {
+		t.Seconds = t.Last
+		return
+	}
 	t.Seconds += (t.Last - t.Seconds) / float64(min(t.Count, 4))
 }
 
