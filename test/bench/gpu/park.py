@@ -11,6 +11,7 @@ programs  A program of each library is parked and resumed ten times by berth whi
 parts     Where the time of a round goes: the bare calls, the same calls in the helper
           process with all that it does around them, and the daemon, in turns.
 turns     Two programs of 8 GiB each take turns under memory_limit_mb 12GiB.
+idle      A program that rests makes room for one that waits.
 large     A program of 80 GiB and two jobs of 80 GiB of another service take turns.
           The machine cannot have both in its own memory: a job ends its turn by
           coming to its end.
@@ -619,6 +620,24 @@ def turns(card):
     d.stop()
 
 
+def idle(card):
+    part("a program that rests makes room for one that waits, long before its time is over")
+    d = Daemon(gpu={"memory_limit_mb": "12GiB"}, optimization={"park_host_mb": "40GiB", "keep_seconds": 2, "time_slice_seconds": 120, "park_idle_after": 3})
+    if not must("a daemon starts", d.start(), d.tail()):
+        return
+    rests = Program(PLAIN, 8, name="rests", flags=["--parkable", "--timeout", "10m"], environ={"RESTS": "45"})
+    must("it works, and rests", rests.ready() and within(30, lambda: rests.rounds() >= 20), rests.tail())
+    begin = time.monotonic()
+    works = Program(PLAIN, 8, name="works", seconds=5, flags=["--parkable", "--timeout", "10m"])
+    parked = within(60, lambda: state("rests") in ("parking", "parked"))
+    took = time.monotonic() - begin
+    must("it is parked %.1f s after the other one asked: park_idle_after is 3" % took, parked and took < 15, (took, lease("rests")))
+    must("the other one works, to its end", within(90, works.done) and works.p.poll() == 0 and works.well(), works.tail())
+    must("then the first comes back, and goes on", within(60, lambda: state("rests") == "active") and rests.goes_on(90), (lease("rests"), rests.tail()))
+    rests.kill()
+    d.stop()
+
+
 def longest_gap(p):
     times = [float(line[0]) for line in p.lines()]
     return round(max((b - a for a, b in zip(times, times[1:])), default=0), 1)
@@ -886,7 +905,7 @@ def end(p):
     p.p.wait()
 
 
-PARTS = {"driver": driver, "programs": programs, "parts": parts, "turns": turns, "large": large, "faults": faults, "trim": trim, "wake": wake, "kinds": kinds}
+PARTS = {"driver": driver, "programs": programs, "parts": parts, "turns": turns, "idle": idle, "large": large, "faults": faults, "trim": trim, "wake": wake, "kinds": kinds}
 
 
 def main():

@@ -6,6 +6,7 @@
 #   test/bench/gpu/park.sh programs   PyTorch, JAX and CuPy, ten times each, and speeds
 #   test/bench/gpu/park.sh parts      where the time of a round goes, beside the bare calls
 #   test/bench/gpu/park.sh turns      two programs of 8 GiB by turns in 12 GiB
+#   test/bench/gpu/park.sh idle       one that rests makes room for one that waits
 #   test/bench/gpu/park.sh large      two services of 80 GiB by turns
 #   test/bench/gpu/park.sh faults     no host memory, kill -9 everywhere
 #   test/bench/gpu/park.sh trim       caches of three libraries

@@ -241,13 +241,16 @@ class Sim:
     def __init__(self, arrays):
         folder = os.path.join(os.environ["BERTH_SIM_GUESTS"], os.environ["CUDA_VISIBLE_DEVICES"].split(",")[0])
         os.makedirs(folder, exist_ok=True)
-        start = open("/proc/self/stat").read().rsplit(")", 1)[1].split()[19]
-        path = os.path.join(folder, str(os.getpid()))
-        with open(path + ".new", "w") as f:
-            json.dump({"memory_mb": arrays * WORDS * 4 // 2**20, "load": 50, "start_time": int(start), "imported_mb": self.imported}, f)
-        os.rename(path + ".new", path)
-        self.parked = path + ".parked"
+        self.path = os.path.join(folder, str(os.getpid()))
+        self.parked = self.path + ".parked"
         self.count, self.a, self.c = arrays, 1, 0
+        self.load(50)
+
+    def load(self, percent):
+        start = open("/proc/self/stat").read().rsplit(")", 1)[1].split()[19]
+        with open(self.path + ".new", "w") as f:
+            json.dump({"memory_mb": self.count * WORDS * 4 // 2**20, "load": percent, "start_time": int(start), "imported_mb": self.imported}, f)
+        os.rename(self.path + ".new", self.path)
 
     def step(self):
         while os.path.exists(self.parked):
@@ -266,6 +269,7 @@ KINDS = {
     "torch": Torch, "cupy": Cupy, "jax": Jax, "managed": Managed, "sim": Sim, "graphs": Graphs, "pinned": Pinned,
     "cudnn": Cudnn, "streams": Streams, "compile": Compile, "loaders": Loaders, "nccl": Nccl,
 }
+RESTS_AFTER = 20 if "RESTS" in os.environ else 0  # rounds after which it does nothing for RESTS seconds
 PLAIN = "sim" if "BERTH_SIM_GUESTS" in os.environ else "torch"
 
 
@@ -291,6 +295,10 @@ def work(kind, gib, name, seconds="0", who="", also=lambda: True):
             print("%.3f" % now, rounds, "ok" if right else "WRONG", who, file=out)
             if not right:
                 sys.exit(1)
+            if rounds == RESTS_AFTER:
+                if kind == "sim":
+                    memory.load(0)
+                time.sleep(float(os.environ["RESTS"]))
         print("%.3f" % time.time(), rounds, "done", file=out)
     except Exception as e:  # out of memory, above all
         print("%.3f" % time.time(), 0, "FAILED", repr(e).replace("\n", " ")[:300], file=out)
