@@ -46,13 +46,15 @@ def claim(holds, sentence):
 class Machine:
     """A daemon with services of a size, all sent away in one way."""
 
-    def __init__(self, names, gib, away):
+    def __init__(self, names, gib, away, weights=None):
         self.names, self.folder = names, pathlib.Path(tempfile.mkdtemp(prefix="bench-front-"))
         self.folder.chmod(0o755)
         self.guests = self.folder / "guests"  # of simulated devices, and for weights
         self.guests.mkdir()
         self.guests.chmod(0o777)
-        shutil.copy(ROOT / "examples" / "models" / "server.py", self.folder)
+        self.weights = weights or self.guests / "weights"
+        for name in ("server.py", "ask.py"):
+            shutil.copy(ROOT / "examples" / "models" / name, self.folder)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
@@ -78,7 +80,7 @@ class Machine:
         for name in self.names:
             # With PyTorch, a part of the lease is for the context of the driver. All weights are
             # the same, so that one file, which the first server makes, is enough for all.
-            weights = f"{gib * 1024 - 1024}MiB --torch --weights {self.guests}/weights" if not SIMULATED else f"{gib}GiB --guests {self.guests}"
+            weights = f"{gib * 1024 - 1024}MiB --torch --weights {self.weights}" if not SIMULATED else f"{gib}GiB --guests {self.guests}"
             lines += [f"  {name}:", f"    command: {PYTHON} {self.folder}/server.py --port ${{PORT}} --name {name} --words {WORDS} --word-seconds {WORD_SECONDS} --memory {weights}",
                       f"    memory: {gib}GiB", "    ready: /health", f"    away: {away}", "    directory: /", "    start_timeout: 300",
                       "    sleep: [{method: POST, path: '/sleep?level=1'}]", "    wake: [{method: POST, path: /wake_up}]"]  # fmt: skip
@@ -220,17 +222,52 @@ print(float(x[0]))" """
     claim(done.returncode == 0, f"a training in between ended well {done.stderr[-300:] if done.returncode else ''}")
 
 
-def large(away):
-    machine = Machine(["one", "two"], LARGE, away)
+def large(ways):
+    with tempfile.TemporaryDirectory(prefix="bench-front-") as folder:  # one file of weights for all, which the first server makes
+        os.chmod(folder, 0o777)
+        for away in ways:
+            machine = Machine(["one", "two"], LARGE, away, weights=f"{folder}/weights")
+            try:
+                for step, model in (("starts", "one"), ("is switched to", "two"), ("is switched back to", "one"), ("is switched to again", "two")):
+                    done = play(machine, [model], 1)
+                    claim(not done[0]["wrong"], f"{LARGE} GiB, {away}: {model} {step}: first word after {done[0]['first'] or 0:.1f} s {done[0]['wrong']}")
+                check(machine, done)
+                for name, one in machine.services().items():
+                    print(f"  {name}: " + ", ".join(f"{way} {t['seconds']:.2f} s" for way, t in one["took"].items()))
+            finally:
+                machine.close()
+
+
+def callers():
+    """A user who keeps four models busy, and one who asks for a fifth now and then."""
+    many, machine = ["red", "green", "blue", "grey"], None
     try:
-        for step, model in (("starts", "one"), ("is switched to", "two"), ("is switched back to", "one"), ("is switched to again", "two")):
-            done = play(machine, [model], 1)
-            claim(not done[0]["wrong"], f"{LARGE} GiB, {away}: {model} {step}: first word after {done[0]['first'] or 0:.1f} s {done[0]['wrong']}")
-        check(machine, done)
-        for name, one in machine.services().items():
-            print(f"  {name}: " + ", ".join(f"{way} {t['seconds']:.2f} s" for way, t in one["took"].items()))
+        machine = Machine([*many, "own"], SIZE, "stop")
+        play(machine, machine.names, 1)
+
+        def caller(user, name, *arguments):
+            file = machine.guests / name
+            return file, subprocess.Popen([PYTHON, str(machine.folder / "ask.py"), machine.url, *arguments, "--words", "20", "--quiet", "--json", str(file)], user=user, cwd="/")
+
+        def waits(file):
+            return sorted(one["first_seconds"] for one in json.loads(file.read_text())["requests"])
+
+        flood, asks = caller("nobody", "flood", *many, "--requests", "100000", "--clients", "8"), []
+        time.sleep(20)  # what a user has used counts only after a while
+        for i in range(6):
+            file, one = caller("games", f"own-{i}", "own")
+            claim(one.wait() == 0, f"the one who asks now and then has the answer after {waits(file)[0]:.1f} s")
+            asks += waits(file)
+            time.sleep(5)
+        left = sorted(moment(event["time"]) for event in machine.events("service_left"))
+        flood[1].kill()
+        flood[1].wait()
+        stay = sorted(b - a for a, b in zip(left, left[1:]))[len(left) // 2]
+        print(f"  the longest wait {max(asks):.1f} s, the middle {sorted(asks)[3]:.1f} s; a service left {len(left)} times, every {stay:.1f} s")
+        claim(max(asks) <= 3 * stay, "nobody waits until all four models have had their turn")
     finally:
-        machine.close()
+        if machine:
+            machine.close()
 
 
 def compare():
@@ -253,10 +290,12 @@ def main():
         compare()
     elif len(arguments) == 1 and arguments[0] in (*WAYS, "auto"):
         run(arguments[0])
-    elif len(arguments) == 2 and arguments[0] == "large" and arguments[1] in WAYS:
-        large(arguments[1])
+    elif arguments == ["callers"]:
+        callers()
+    elif len(arguments) > 1 and arguments[0] == "large" and set(arguments[1:]) <= set(WAYS):
+        large(arguments[1:])
     else:
-        sys.exit("usage: front.sh park|sleep|stop|auto, front.sh large park|sleep|stop, or front.sh compare")
+        sys.exit("usage: front.sh park|sleep|stop|auto, front.sh large park|sleep|stop ..., front.sh callers, or front.sh compare")
     return 1 if failed else 0
 
 

@@ -4,7 +4,8 @@
 # front.py says what each part shows:
 #
 #   test/bench/gpu/front.sh park|sleep|stop|auto   24 streams, with services sent away in that way
-#   test/bench/gpu/front.sh large park|sleep|stop  one switch of 40 GiB there and back
+#   test/bench/gpu/front.sh large park|sleep|stop ...  switches of 40 GiB there and back
+#   test/bench/gpu/front.sh callers                one who asks now and then beside one who keeps four models busy (as root)
 #   test/bench/gpu/front.sh compare                the times of the calls before, beside each other
 #
 # One call is one daemon, and takes some minutes; compare needs the results of the others,
