@@ -11,6 +11,8 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     target: 'es2022',
     reportCompressedSize: false,
+    // One file for all of the first view: each more that the browser asks for delays it.
+    rolldownOptions: { output: { codeSplitting: { groups: [{ name: 'page', test: /\/src\/main\.tsx$/ }] } } },
   },
   server: {
     // The page on its own server, the API of a daemon: BERTH=http://127.0.0.1:8000 npm run dev

@@ -1,3 +1,4 @@
+import './style/views.css'; // before that of the overview, which has the last word
 import { useSignalEffect } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
@@ -11,7 +12,6 @@ import { listenKeys } from './shell/keys';
 import { SignIn } from './shell/signin';
 import { title, Top } from './shell/top';
 import { lazy } from './ui/lazy';
-import './style/views.css';
 
 // What is not on the first view is loaded when somebody goes there.
 const DevicePage = lazy(async () => (await import('./pages/device')).DevicePage);

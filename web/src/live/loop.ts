@@ -2,9 +2,11 @@ import { batch } from '@preact/signals';
 import { api, call, refusal, Refusal } from '../api/client';
 import { earlyAt } from '../api/early';
 import type { Event, Leases, Sample, StatusAll } from '../api/types';
+import { place } from '../router';
 import { aboutAlerts, aboutLeases, mergeEvents } from './events';
 import { type Contact, judge } from './freshness';
 import { addBefore, addSample, fromRange, fromSamples, pastQuery, sparkSpan } from './history';
+import { askAhead } from './own';
 import { equal, keepSame } from './share';
 import { follow } from './sse';
 import * as state from './state';
@@ -213,7 +215,9 @@ async function pollAlerts(): Promise<void> {
 
 async function pollPerson(): Promise<void> {
   try {
-    const [who, config] = await Promise.all([api.whoami(), api.settings()]);
+    const person = api.whoami();
+    if (state.me.peek() === undefined && place.peek().route.page === 'overview') person.then(askAhead, () => undefined);
+    const [who, config] = await Promise.all([person, api.settings()]);
     await paint(() => {
       if (!equal(who, state.me.peek())) state.me.value = who;
       if (!equal(config, state.settings.peek())) state.settings.value = config;

@@ -4,10 +4,10 @@ import { opened } from '../actions/dialog';
 import { jobActs } from '../actions/jobs';
 import { leaseActs, withdraw } from '../actions/leases';
 import { owns } from '../actions/rights';
-import { call } from '../api/client';
-import type { Estimate, Job, Jobs, Lease, Waiting, Whoami } from '../api/types';
+import type { Estimate, Job, Lease, Waiting, Whoami } from '../api/types';
 import { around, deviceLabels } from '../live/around';
 import { narrow } from '../live/narrow';
+import { ownerOf, ownJobs } from '../live/own';
 import { usePolled } from '../live/poll';
 import { leases, me, waiting } from '../live/state';
 import { to } from '../router';
@@ -45,11 +45,10 @@ const fewer = 2; // on a phone, where the list of GPUs comes next
 // that stops it.
 export function Mine() {
   const who = me.value;
-  const user = who?.uid === undefined ? who?.user : String(who.uid);
-  const asks = who !== undefined && who.role !== 'stranger' && who.role !== 'scraper' && who.user !== 'unknown';
-  const jobs = usePolled(async (signal) => (asks ? call<Jobs>('/api/jobs', { signal, query: { user, state: 'held,waiting,starting,running', limit: 20 } }) : undefined), 5000, [user, asks]).data;
+  const user = ownerOf(who);
+  const jobs = usePolled(async (signal) => (user === undefined ? undefined : ownJobs(user, signal)), 5000, [user]).data;
   const list = ownOf(who, jobs?.jobs ?? [], waiting.value, leases.value);
-  if (!asks || (list.length === 0 && narrow.value)) return null;
+  if (user === undefined || (list.length === 0 && narrow.value)) return null;
   const most = narrow.value ? fewer : few;
   const shown = list.slice(0, list.length === most + 1 ? most + 1 : most);
   return (

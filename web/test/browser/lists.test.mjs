@@ -232,7 +232,7 @@ test('a list prints all its rows, up to two thousand, under its headings', async
   await page.emulateMedia({ media: 'screen' });
   length = 2500;
   await page.reload();
-  await until(page, () => document.querySelector('.list-count').innerText === '2,500');
+  await until(page, () => document.querySelector('.list-count')?.innerText === '2,500');
   await printing('beforeprint');
   await until(page, () => document.querySelectorAll('.list tbody tr').length === 2000);
   assert.equal(await page.innerText('.list-cut'), 'These are the first 2,000 of 2,500 rows. CSV and JSON have all of them.');

@@ -1,10 +1,11 @@
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { refusal } from '../../src/api/client';
-import type { Event, Sample } from '../../src/api/types';
+import type { Event, Sample, Whoami } from '../../src/api/types';
 import { deviceLabels } from '../../src/live/around';
 import { aboutAlerts, aboutLeases, mergeEvents } from '../../src/live/events';
 import { judge } from '../../src/live/freshness';
 import { addBefore, addSample, curves, emptyHistory, fromRange, fromSamples, type History, span } from '../../src/live/history';
+import { askAhead, ownerOf, ownJobs } from '../../src/live/own';
 import { equal, keepSame } from '../../src/live/share';
 import { Parser } from '../../src/live/sse';
 import { device } from '../../src/live/state';
@@ -197,5 +198,48 @@ describe('devices', () => {
   it.each([[[], ''], [['A'], 'GPU 3'], [['A', 'B'], 'GPU 3, 5'], [['A', 'GPU-gone', 'B'], 'GPU 3, GPU-gone, GPU 5']])('%j are %s', (list, text) => {
     for (const [uuid, index] of [['A', 3], ['B', 5]] as const) device(uuid).value = { device: { uuid, index } } as never;
     expect(deviceLabels(list)).toBe(text);
+  });
+});
+
+describe('the jobs of the person who looks', () => {
+  const ada = { user: 'ada', uid: 1000, role: 'user' } as Whoami;
+  const { signal } = new AbortController();
+  const addressed: string[] = [];
+  const answers = (status: number) => vi.stubGlobal('fetch', async (at: string) => {
+    addressed.push(at);
+    return new Response(JSON.stringify({ jobs: [], next: String(addressed.length) }), { status });
+  });
+  afterEach(() => {
+    vi.unstubAllGlobals();
+    addressed.length = 0;
+  });
+
+  it('are of nobody who has none', () => {
+    expect(ownerOf(ada)).toBe('1000');
+    expect(ownerOf({ user: 'token:ci', role: 'user' } as Whoami)).toBe('token:ci');
+    for (const who of [undefined, { ...ada, role: 'stranger' }, { ...ada, role: 'scraper' }, { ...ada, user: 'unknown' }]) expect(ownerOf(who as Whoami)).toBeUndefined();
+  });
+
+  it('are asked for ahead once, and that answer is taken once', async () => {
+    answers(200);
+    askAhead(ada);
+    expect((await ownJobs('1000', signal)).next).toBe('1');
+    expect((await ownJobs('1000', signal)).next).toBe('2');
+    expect(addressed).toEqual(Array(2).fill('/api/jobs?user=1000&state=held%2Cwaiting%2Cstarting%2Crunning&limit=20'));
+  });
+
+  it('are not those of somebody else who was there before', async () => {
+    answers(200);
+    askAhead(ada);
+    expect((await ownJobs('1001', signal)).next).toBe('2');
+    expect((await ownJobs('1000', signal)).next).toBe('3');
+  });
+
+  it('say why there are none', async () => {
+    answers(403);
+    askAhead(ada);
+    await expect(ownJobs('1000', signal)).rejects.toThrow('403');
+    askAhead({ ...ada, role: 'stranger' } as Whoami);
+    expect(addressed.length).toBe(1);
   });
 });
