@@ -145,6 +145,14 @@ release-twice: ## make the release of this commit again elsewhere, and compare e
 test-arm64: ## run the programs of the release for arm64 under qemu, to a lease on simulated GPUs
 	test/release/arm64.sh
 
+.PHONY: test-images
+test-images: ## import the images into a containerd of its own, and run them, to a lease on simulated GPUs (root)
+	test/release/images.sh
+
+.PHONY: test-bill
+test-bill: ## hold the bill of materials of the release against the schema of CycloneDX
+	test/release/bill.sh
+
 .PHONY: test-package
 test-package: ## install, use, upgrade, downgrade, kill, reboot and purge the package under a real systemd (root; minutes)
 	test/release/package.sh
