@@ -133,6 +133,7 @@ programs:
 	$(FOR_ARCH) $(BUILD_STATIC) -o dist/programs/$(ARCH)/ ./cmd/berth
 	$(FOR_ARCH) $(BUILD) -o dist/programs/$(ARCH)/ ./cmd/berth-serve
 
+# MAINTAINER='Name <address>' says who answers for the packages, if it is not the project.
 .PHONY: release
 release: tools web ## write dist/release: archives, packages, wheels, images, bill of materials, manual, notes, sums (minutes)
 	BERTH_VERSION=$(VERSION) deploy/release/make.sh
