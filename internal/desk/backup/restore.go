@@ -20,7 +20,6 @@ import (
 	"github.com/berth-gpu/berth/internal/job/keeper"
 	"github.com/berth-gpu/berth/internal/job/owner"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/stored"
 )
 
 // restoredFences is far more than the number of grants between a backup and its
@@ -103,7 +102,7 @@ func Restore(from io.Reader, o Options) (did Report, err error) {
 		return did, fmt.Errorf("restore: %w. Nothing was changed", err)
 	}
 	o.Step("swapped")
-	return did, errors.Join(err, syncFolder(filepath.Dir(o.Folder)))
+	return did, errors.Join(err, file.PrivateDir(filepath.Dir(o.Folder)).Sync())
 }
 
 // take looks at the present state folder and keeps daemons from starting with it.
@@ -212,18 +211,17 @@ func (o *Options) settle(fresh string, h Header, did *Report) error {
 			}
 		}
 	}
-	kept := func(folder string) func(run string) bool { return func(string) bool { return false } }
 	if did.Here && o.Replace {
 		for _, folder := range []string{inventory.JobRuns, inventory.ServiceRuns} {
 			if err := linkFiles(filepath.Join(o.Folder, folder), filepath.Join(fresh, folder)); err != nil {
 				return err
 			}
 		}
-		kept = func(folder string) func(run string) bool {
-			return func(run string) bool {
-				_, err := os.Lstat(filepath.Join(fresh, folder, run))
-				return err == nil
-			}
+	}
+	kept := func(folder string) func(run string) bool { // no archive has a record of a run
+		return func(run string) bool {
+			_, err := os.Lstat(filepath.Join(fresh, folder, run))
+			return err == nil
 		}
 	}
 	if err := o.settleLeases(fresh, did); err != nil {
@@ -247,17 +245,12 @@ func (o *Options) settle(fresh string, h Header, did *Report) error {
 }
 
 func (o *Options) settleLeases(fresh string, did *Report) error {
-	book, waiting := lease.New(), map[lease.Key]bool{}
-	log, _, err := filelog.Open(file.PrivateDir(filepath.Join(fresh, inventory.Leases)), filelog.Options{}, doctor.Believe(book))
+	book, err := doctor.SkipFences(filepath.Join(fresh, inventory.Leases), restoredFences, "restored from a backup")
 	if err != nil {
 		return err
 	}
 	did.Leases = len(book.Leases())
-	mark := stored.NewFence(book.Fence()+restoredFences, "restored from a backup")
-	err = log.Append([][]byte{lease.AppendEntry(nil, &mark)}, journal.Care{Durable: true})
-	if err = errors.Join(err, log.Close()); err != nil {
-		return err
-	}
+	waiting := map[lease.Key]bool{}
 	_, err = filelog.Read(file.PrivateDir(filepath.Join(fresh, inventory.Waiting)), whoWaits(waiting))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil // the daemon sets it aside and tells; Check says so, too
@@ -342,14 +335,6 @@ func syncFolders(folder string) error {
 		if err != nil || !e.IsDir() {
 			return err
 		}
-		return syncFolder(path)
+		return file.PrivateDir(path).Sync()
 	})
-}
-
-func syncFolder(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
