@@ -33,8 +33,6 @@ type Options struct {
 	Machine Machine
 	Now     time.Time
 	Step    func(string) // called after each step, for tests; nil: nobody wants to know
-
-	swapped bool // the new folder has its name
 }
 
 // Report says what was restored.
@@ -98,8 +96,12 @@ func Restore(from io.Reader, o Options) (did Report, err error) {
 		return did, err
 	}
 	o.Step("synced")
-	if did.Aside, err = o.swap(fresh, empty); err != nil && !o.swapped {
+	if err := o.swap(fresh, empty); err != nil {
 		return did, fmt.Errorf("restore: %w. Nothing was changed", err)
+	}
+	if !empty {
+		o.Step("exchanged")
+		did.Aside, err = o.putAside(fresh)
 	}
 	o.Step("swapped")
 	return did, errors.Join(err, file.PrivateDir(filepath.Dir(o.Folder)).Sync())
@@ -166,10 +168,7 @@ func (o *Options) begin() (fresh string, done func(), err error) {
 		return "", nil, err
 	}
 	return fresh, func() {
-		if !o.swapped {
-			_ = os.WriteFile(filepath.Join(fresh, unfinished), nil, 0o600) // it may have been removed
-			removeUnfinished(fresh)
-		}
+		removeUnfinished(fresh)
 		lock.Close()
 	}, nil
 }
@@ -296,35 +295,32 @@ func linkFiles(from, to string) error {
 	return err
 }
 
-// swap gives the new folder its name, in one step.
-func (o *Options) swap(fresh string, empty bool) (aside string, err error) {
-	mode := fs.FileMode(0o700)
+// swap gives the new folder its name, in one step. The former one gets the other's.
+func (o *Options) swap(fresh string, empty bool) error {
+	mode, flags := fs.FileMode(0o700), uint(unix.RENAME_EXCHANGE)
 	if info, err := os.Lstat(o.Folder); err == nil {
 		mode = info.Mode().Perm()
 	}
-	if err := os.Chmod(fresh, mode); err != nil {
-		return "", err
+	if empty {
+		flags = 0 // an empty folder is replaced
 	}
-	if err := os.Remove(filepath.Join(fresh, unfinished)); err != nil {
-		return "", err
+	mark := filepath.Join(fresh, unfinished)
+	if err := errors.Join(os.Chmod(fresh, mode), os.Remove(mark)); err != nil {
+		return err
 	}
 	o.Step("finished")
-	advice := "unpack into another folder with --state-dir DIR, and move it into place"
-	if empty {
-		if err := unix.Rename(fresh, o.Folder); err != nil { // it replaces an empty folder
-			return "", doctor.Hinted(fmt.Errorf("rename the new state folder to %s: %w", o.Folder, err), advice)
-		}
-		o.swapped = true
-		return "", nil
+	if err := unix.Renameat2(unix.AT_FDCWD, fresh, unix.AT_FDCWD, o.Folder, flags); err != nil {
+		return doctor.Hinted(errors.Join(fmt.Errorf("give the new state folder the name %s: %w", o.Folder, err), os.WriteFile(mark, nil, 0o600)),
+			"unpack into another folder with --state-dir DIR, and move it into place")
 	}
-	if err := unix.Renameat2(unix.AT_FDCWD, fresh, unix.AT_FDCWD, o.Folder, unix.RENAME_EXCHANGE); err != nil {
-		return "", doctor.Hinted(fmt.Errorf("exchange %s with the new state folder: %w", o.Folder, err), advice)
-	}
-	o.swapped = true
-	o.Step("exchanged")
+	return nil
+}
+
+// putAside gives the former state folder a name of its own.
+func (o *Options) putAside(former string) (aside string, err error) {
 	aside = o.Folder + ".before-" + strings.ReplaceAll(o.Now.UTC().Format("20060102T150405.000"), ".", "")
-	if err := unix.Renameat2(unix.AT_FDCWD, fresh, unix.AT_FDCWD, aside, unix.RENAME_NOREPLACE); err != nil {
-		return "", fmt.Errorf("the state is restored, and the former one, in %s, could not get the name %s: %w", fresh, aside, err)
+	if err := unix.Renameat2(unix.AT_FDCWD, former, unix.AT_FDCWD, aside, unix.RENAME_NOREPLACE); err != nil {
+		return "", fmt.Errorf("the state is restored, and the former one, in %s, could not get the name %s: %w", former, aside, err)
 	}
 	return aside, nil
 }
