@@ -310,43 +310,30 @@ func (w *writer) folder(of string) error {
 }
 
 // past adds what was measured: first the logs of what is not in a block yet, then the
-// blocks. Blocks never change; when some are joined, they go and another one comes, which
-// is found when the folder is listed again.
+// blocks, so that nothing is in neither. Blocks never change; when some are joined, they go and
+// another one comes.
 func (w *writer) past() error {
 	for _, store := range []string{"recent", "long"} {
 		folder := path.Join(inventory.Measured, store)
-		if err := w.together(path.Join(folder, "wal")); err != nil {
-			return err
-		}
-		done := map[string]bool{}
-		for again := true; again; {
-			again = false
-			blocks, err := fs.ReadDir(w.root.FS(), folder)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		for _, part := range []string{path.Join(folder, "wal"), folder} {
+			if err := w.together(part); err != nil {
 				return err
-			}
-			for _, b := range blocks {
-				name := path.Join(folder, b.Name())
-				if done[name] || !inventory.Copyable(path.Join(name, "meta.json")) {
-					continue
-				}
-				done[name], again = true, true
-				if err := w.together(name); err != nil {
-					return err
-				}
 			}
 		}
 	}
 	return nil
 }
 
-// together adds all files of a folder and those below it, as long as they are. If one goes
-// while they are opened, it begins again, and adds none if the folder is gone.
+// together adds all files of a folder and those below it, but for a log in it, as long as they
+// are. If one goes while they are opened, it begins again, and adds none if the folder is gone.
 func (w *writer) together(folder string) error {
 	for range 100 {
 		var files []opened
 		err := fs.WalkDir(w.root.FS(), folder, func(name string, e fs.DirEntry, err error) error {
-			if err != nil || e.IsDir() || !inventory.Copyable(name) {
+			switch {
+			case err == nil && e.IsDir() && (inventory.Passing(name) || name != folder && e.Name() == "wal"):
+				return fs.SkipDir
+			case err != nil || e.IsDir() || !inventory.Copyable(name):
 				return err
 			}
 			o, err := w.openFile(name)
