@@ -133,6 +133,7 @@ programs:
 	$(FOR_ARCH) $(BUILD_STATIC) -o dist/programs/$(ARCH)/ ./cmd/berth
 	$(FOR_ARCH) $(BUILD) -o dist/programs/$(ARCH)/ ./cmd/berth-serve
 
+# MAINTAINER='Name <address>' says who answers for the packages, if it is not the project.
 .PHONY: release
 release: tools web ## write dist/release: archives, packages, wheels, images, bill of materials, manual, notes, sums (minutes)
 	BERTH_VERSION=$(VERSION) deploy/release/make.sh
@@ -145,6 +146,14 @@ release-twice: ## make the release of this commit again elsewhere, and compare e
 test-arm64: ## run the programs of the release for arm64 under qemu, to a lease on simulated GPUs
 	test/release/arm64.sh
 
+.PHONY: test-images
+test-images: ## import the images into a containerd of its own, and run them, to a lease on simulated GPUs (root)
+	test/release/images.sh
+
+.PHONY: test-bill
+test-bill: ## hold the bill of materials of the release against the schema of CycloneDX
+	test/release/bill.sh
+
 .PHONY: test-package
 test-package: ## install, use, upgrade, downgrade, kill, reboot and purge the package under a real systemd (root; minutes)
 	test/release/package.sh
@@ -153,30 +162,25 @@ test-package: ## install, use, upgrade, downgrade, kill, reboot and purge the pa
 demo: quick ## show the main job, on real GPUs or on four simulated ones
 	@examples/demo.sh
 
-# What fetches something runs beside what compiles. The tests in Go and those in Python run
-# side by side, because both wait for other processes most of the time; those of the
-# Kubernetes driver follow the first that ends. What measures how long an answer takes
-# runs alone, after them. `make histories` and its neighbours play the same properties far
-# longer.
+# What fetches something, and tests, which wait for other processes most of the time, run
+# beside what compiles. The first begins at once because it compiles longest; the others follow
+# in this order when one ends. What measures how long an answer takes runs alone, after them.
+# `make histories` and its neighbours play the same properties far longer.
 .PHONY: test
 test: quick ## run every check a change must pass (minutes)
-	@$(MAKE) --no-print-directory -j 3 vet rules forge modules check-web
-	@$(MAKE) --no-print-directory -j 3 test-go test-race test-python test-kubernetes-pure test-access
+	@$(MAKE) --no-print-directory -j 4 test-race test-go test-python check-web modules rules forge test-kubernetes-pure test-access
 	go run $(SHARED) ./test/bench/hostile -berth bin/berth -small
 
-# cgocall reads C from where it was compiled, which with -trimpath may be another checkout that
-# is gone: it has the flag of test-race.
 .PHONY: vet
 vet:
 	test -z "$$(gofmt -l . | tee /dev/stderr)"
 	$(GO) vet $(SHARED) -cgocall=false ./...
-	$(GO) vet -race -cgocall $$(go list -f '{{if .CgoFiles}}{{.ImportPath}}{{end}}' ./...)
 
 # When a requirement of the root module moves, the modules that use it do not build
 # until somebody tidies them. go mod tidy fetches the tests of every dependency. On a
 # new machine that is 40 MB for the modules that are tidied here, and 250 MB for the
-# root module and test/bench/prometheus: go vet has loaded the packages of the first, and
-# go list loads those of the second.
+# root module and test/bench/prometheus: go vet loads the packages of the first, and go list
+# those of the second.
 .PHONY: modules
 modules: ## check go.mod and go.sum of every module
 	cd test/bench/prometheus && go list -deps ./... >/dev/null
@@ -200,14 +204,17 @@ RACE = $(shell go list -test -f '{{if not .ForTest}}{{.ImportPath}} {{.Deps}}{{e
 # them already. GORACE: each package would take a second more otherwise.
 TWICE = $$((2 * $$(nproc)))
 .PHONY: test-go
-test-go:
+test-go: vet
 	others=$$(go list ./... | grep -vxF "$$(printf '%s\n' $(RACE))"); $(COMPILE) $(SHARED) $$others >/dev/null; \
 		go test -vet=off $(SHARED) -parallel $(TWICE) -timeout 40m $$others
 
+# cgocall reads C from where it was compiled, which with -trimpath may be another checkout that
+# is gone: it looks here, where nothing is trimmed.
 .PHONY: test-race
 test-race:
-	@$(COMPILE) -race $(RACE) >/dev/null
-	GORACE=atexit_sleep_ms=50 go test -race -vet=off -timeout 40m $(RACE)
+	race="$(RACE)"; $(COMPILE) -race $$race >/dev/null && \
+		$(GO) vet -race -cgocall $$(go list -f '{{if .CgoFiles}}{{.ImportPath}}{{end}}' ./...) && \
+		GORACE=atexit_sleep_ms=50 go test -race -vet=off -timeout 40m $$race
 
 .PHONY: race
 race: quick ## run the tests in Go with the race detector, those of the whole program too (minutes)
@@ -321,7 +328,7 @@ histories: ## play a thousand random histories of faults, heat, leases, services
 	go test ./internal/daemon -run TestCareHistories -daemon.histories=30
 	go test ./internal/enforce/park -run TestHistoriesOfTheTable -rapid.checks=100000
 	go test ./internal/enforce/park/mover -run TestHistories -parking.histories=50 -timeout 30m
-	go test ./internal/job/owner -run 'TestHistories|TestMixes' -owner.histories=500 -timeout 30m
+	go test ./internal/job/owner -run 'TestHistories|TestMixes|TestOneWhoFloods' -owner.histories=500 -timeout 30m
 	go test ./internal/lease/ledger -run TestWorkOfALongQueue -ledger.waiting=12288
 
 .PHONY: account

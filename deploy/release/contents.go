@@ -152,7 +152,7 @@ func (o *options) debian() ([]item, error) {
 		" On Debian systems, the text of the licence is in /usr/share/common-licenses/Apache-2.0.\n" +
 		" The licences of what the programs are made of are in " + docs + "licences.txt.\n"
 	changes, err := compressed(fmt.Appendf(nil, "berth (%s) stable; urgency=medium\n\n  * %sCHANGELOG.md says what changed.\n\n -- %s  %s\n",
-		o.packaged, docs, maintainer, o.created.Format(time.RFC1123Z)))
+		o.packaged, docs, o.maintainer, o.created.Format(time.RFC1123Z)))
 	return []item{
 		{installed: "/usr/share/lintian/overrides/berth", data: []byte(overrides), mode: 0o644},
 		{installed: docs + "copyright", data: []byte(copyright), mode: 0o644},

@@ -23,6 +23,7 @@ func main() {
 	flag.StringVar(&o.extra, "extra", "", "folder with man, completions and licences.txt")
 	flag.StringVar(&o.out, "out", "", "folder to write to")
 	flag.IntVar(&o.entries, "entries", 0, "newest version of an entry of the journal that the programs read (default: what the repository says)")
+	flag.StringVar(&o.maintainer, "maintainer", nobody, "who answers for the packages: a name and an address")
 	created := flag.Int64("created", 0, "time of all files, in seconds since 1970")
 	flag.Parse()
 	if flag.NArg() > 0 || o.version == "" || o.programs == "" || o.extra == "" || o.out == "" {
@@ -46,6 +47,7 @@ func main() {
 type options struct {
 	repository, programs, extra, out string
 	version, packaged, arch          string
+	maintainer                       string
 	entries                          int
 	created                          time.Time
 }

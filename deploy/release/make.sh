@@ -4,6 +4,7 @@
 # materials; the manual as a site; the notes; and the sums of all of them. make release runs it.
 #
 #   ARCHES=amd64 IMAGES=no deploy/release/make.sh    less of it
+#   MAINTAINER='Name <address>'                      who answers for the packages
 set -eu
 cd "$(dirname "$0")/../.."
 version=$(deploy/version.sh) package=$(deploy/version.sh package)
@@ -39,7 +40,7 @@ go run ./test/audit -parts "$extra" -version "$version" "${binaries[@]}"
 cp "$extra/berth.cdx.json" "$out/berth-$version.cdx.json"
 (cd deploy/release && CGO_ENABLED=0 go build -trimpath -o ../../dist/pack .)
 for arch in $arches; do
-	dist/pack -repository . -version "$version" -package-version "$package" -arch "$arch" -programs "dist/programs/$arch" -extra "$extra" -created "$created" -out "$out"
+	dist/pack -repository . -version "$version" -package-version "$package" -arch "$arch" -programs "dist/programs/$arch" -extra "$extra" -created "$created" -out "$out" ${MAINTAINER:+-maintainer "$MAINTAINER"}
 	BERTH_VERSION=$version python3 python/build_backend/backend.py wheel "$out" "dist/programs/$arch/berth" "$arch"
 done
 BERTH_VERSION=$version python3 python/build_backend/backend.py wheel "$out"

@@ -7,6 +7,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"net/mail"
 	"os"
 	"path"
 	"path/filepath"
@@ -20,10 +21,24 @@ import (
 	"github.com/goreleaser/nfpm/v2/rpm"
 )
 
-const maintainer = "The berth project <berth-gpu@users.noreply.github.com>"
+// nobody is the maintainer in packages that nobody else answers for. The forge takes no
+// mail there.
+const nobody = "The berth project <berth-gpu@users.noreply.github.com>"
+
+// checkMaintainer refuses a maintainer that package managers would not read as a name and
+// an address.
+func checkMaintainer(who string) error {
+	if at, err := mail.ParseAddress(who); err != nil || at.Name == "" || who != at.Name+" <"+at.Address+">" {
+		return fmt.Errorf("the maintainer must be a name and an address such as %q, not %q", nobody, who)
+	}
+	return nil
+}
 
 // run writes the archive and both packages, and returns their paths.
 func (o *options) run() (written []string, err error) {
+	if err := checkMaintainer(o.maintainer); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return nil, err
 	}
@@ -122,7 +137,7 @@ func (o *options) info(format, stage string, items []item) (*nfpm.Info, error) {
 	}
 	info := &nfpm.Info{
 		Name: "berth", Arch: o.arch, Platform: "linux", Version: o.packaged, VersionSchema: "none", Section: "admin", Priority: "optional",
-		Maintainer: maintainer, Vendor: "The berth project", Homepage: "https://github.com/berth-gpu/berth", License: "Apache-2.0",
+		Maintainer: o.maintainer, Vendor: "The berth project", Homepage: "https://github.com/berth-gpu/berth", License: "Apache-2.0",
 		Description: description, MTime: o.created, DisableGlobbing: true,
 	}
 	folder := map[string]files.ContentFileInfo{"/etc/berth": {Mode: 0o755}}

@@ -37,7 +37,7 @@ func made(t *testing.T) map[string][]byte {
 			t.Fatal(err)
 		}
 	}
-	o := options{repository: "../..", version: "1.2.3-dev+0abc", packaged: "1.2.3~dev+0abc", arch: "amd64", programs: programs, extra: extra, out: t.TempDir(), created: time.Unix(1e9, 0).UTC()}
+	o := options{repository: "../..", version: "1.2.3-dev+0abc", packaged: "1.2.3~dev+0abc", arch: "amd64", maintainer: "Ada <ada@ada.dev>", programs: programs, extra: extra, out: t.TempDir(), created: time.Unix(1e9, 0).UTC()}
 	written, err := o.run()
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func TestDebianPackage(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"DEBIAN/conffiles":                   "/etc/berth/berth.yaml\n",
-		"DEBIAN/control":                     "\nVersion: 1.2.3~dev+0abc\n",
+		"DEBIAN/control":                     "\nMaintainer: Ada <ada@ada.dev>\n",
 		"DEBIAN/preinst":                     "\nknows=",
 		"lib/systemd/system/berth.service":   "\nExecStart=/usr/bin/berth serve ",
 		"usr/share/doc/berth/copyright":      "Apache-2.0",
@@ -117,6 +117,24 @@ func TestDebianPackage(t *testing.T) {
 		if strings.Contains(string(text), "@ENTRIES@") || strings.Contains(string(text), "=/usr/local/bin") {
 			t.Errorf("%s has a place that nothing was put into", name)
 		}
+	}
+}
+
+// Both packages name whoever answers for them.
+func TestMaintainer(t *testing.T) {
+	for who, fine := range map[string]bool{
+		nobody: true, "Ada Lovelace <ada@ada.dev>": true, "": false, "Ada": false, "ada@ada.dev": false, "<ada@ada.dev>": false, "Ada <ada>": false,
+		"Ada <ada@ada.dev>\nVersion: 9": false, "Ada <ada@ada.dev>, Eve <eve@ada.dev>": false,
+	} {
+		if err := checkMaintainer(who); (err == nil) != fine {
+			t.Errorf("%q: %v", who, err)
+		}
+	}
+	if _, err := new(options).run(); err == nil || !strings.Contains(err.Error(), "maintainer") {
+		t.Errorf("a package of nobody: %v", err)
+	}
+	if rpm := made(t)["berth-1.2.3~dev+0abc-1.x86_64.rpm"]; !bytes.Contains(rpm, []byte("Ada <ada@ada.dev>")) {
+		t.Error("the rpm does not name its packager")
 	}
 }
 

@@ -43,6 +43,9 @@ pack 0.0.8 "dist/programs/$arch" 5 # one that knows no pools: it is refused befo
 echo "lintian:"
 lintian --allow-root --fail-on error --tag-display-limit 3 "$new"
 
+echo "The bill of materials:"
+test/release/bill.sh "dist/release/berth-$BERTH_VERSION.cdx.json"
+
 echo "pip:"
 pip=$keep/pip
 rm -rf "$pip"

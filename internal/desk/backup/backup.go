@@ -127,15 +127,15 @@ type writer struct {
 
 // opened is a file that was opened at the moment of the copy.
 type opened struct {
+	io.ReadCloser
 	inventory.Item
 	name string
-	file *os.File
 	size int64
 }
 
 func (w *writer) close() {
 	for _, o := range w.open {
-		o.file.Close()
+		o.Close()
 	}
 }
 
@@ -149,14 +149,8 @@ func (w *writer) write() error {
 	if err := w.json(headerName, h); err != nil {
 		return err
 	}
-	texts, err := w.moment()
-	if err != nil {
+	if err := w.moment(); err != nil {
 		return err
-	}
-	for _, t := range texts {
-		if err := w.add(t.name, t.text); err != nil {
-			return err
-		}
 	}
 	for _, o := range w.open {
 		if err := w.addOpened(o); err != nil {
@@ -176,25 +170,18 @@ func (w *writer) write() error {
 	return w.json(sumsName, w.sums)
 }
 
-// text is a file of a journal.
-type text struct {
-	name string
-	text []byte
-}
-
 // moment copies the journals of a running daemon, and opens every file that belongs to the
 // same moment. State files are never changed but replaced, so that an open one stays as it
 // was.
-func (w *writer) moment() (texts []text, err error) {
+func (w *writer) moment() error {
 	logs, names := []*filelog.Log{}, map[*filelog.Log]string{}
 	for name, l := range w.Logs {
 		logs, names[l] = append(logs, l), name
 	}
-	err = filelog.Copy(logs, w.openAll, func(l *filelog.Log, name string, data []byte) error {
-		texts = append(texts, text{path.Join(names[l], name), data})
+	return filelog.Copy(logs, w.openAll, func(l *filelog.Log, name string, data []byte) error {
+		w.open = append(w.open, opened{name: path.Join(names[l], name), ReadCloser: io.NopCloser(bytes.NewReader(data)), size: int64(len(data))})
 		return nil
 	})
-	return texts, err
 }
 
 func (w *writer) openAll() error {
@@ -240,7 +227,7 @@ func (w *writer) openFile(name string) (opened, error) {
 	if err != nil {
 		return opened{}, errors.Join(err, f.Close())
 	}
-	return opened{name: name, file: f, size: info.Size()}, nil
+	return opened{name: name, ReadCloser: f, size: info.Size()}, nil
 }
 
 // list returns the files of a folder that are copied, with their paths. A folder that is
@@ -264,14 +251,18 @@ func (w *writer) addOpened(o opened) error {
 		w.sums.Left = append(w.sums.Left, fmt.Sprintf("%s is larger than %d MiB, and was left out", o.name, mostText>>20))
 		return nil
 	}
-	data, err := io.ReadAll(io.LimitReader(o.file, o.size))
+	cleaned := o.Care == inventory.Cleaned && !w.Secrets
+	if o.Kind != inventory.Lines && !cleaned {
+		return w.stream(o)
+	}
+	data, err := io.ReadAll(io.LimitReader(o, o.size))
 	if err != nil {
 		return err
 	}
 	if o.Kind == inventory.Lines { // the last one may be about to be written
 		data = data[:bytes.LastIndexByte(data, '\n')+1]
 	}
-	if o.Care == inventory.Cleaned && !w.Secrets {
+	if cleaned {
 		if data, err = clean(o.name, data); err != nil {
 			w.sums.Left = append(w.sums.Left, fmt.Sprintf("%s may hold secrets and cannot be read, so it was left out: %v", o.name, err))
 			return nil
@@ -319,43 +310,30 @@ func (w *writer) folder(of string) error {
 }
 
 // past adds what was measured: first the logs of what is not in a block yet, then the
-// blocks. Blocks never change; when some are joined, they go and another one comes, which
-// is found when the folder is listed again.
+// blocks, so that nothing is in neither. Blocks never change; when some are joined, they go and
+// another one comes.
 func (w *writer) past() error {
 	for _, store := range []string{"recent", "long"} {
 		folder := path.Join(inventory.Measured, store)
-		if err := w.together(path.Join(folder, "wal")); err != nil {
-			return err
-		}
-		done := map[string]bool{}
-		for again := true; again; {
-			again = false
-			blocks, err := fs.ReadDir(w.root.FS(), folder)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		for _, part := range []string{path.Join(folder, "wal"), folder} {
+			if err := w.together(part); err != nil {
 				return err
-			}
-			for _, b := range blocks {
-				name := path.Join(folder, b.Name())
-				if done[name] || !inventory.Copyable(path.Join(name, "meta.json")) {
-					continue
-				}
-				done[name], again = true, true
-				if err := w.together(name); err != nil {
-					return err
-				}
 			}
 		}
 	}
 	return nil
 }
 
-// together adds all files of a folder and those below it, as long as they are. If one goes
-// while they are opened, it begins again, and adds none if the folder is gone.
+// together adds all files of a folder and those below it, but for a log in it, as long as they
+// are. If one goes while they are opened, it begins again, and adds none if the folder is gone.
 func (w *writer) together(folder string) error {
 	for range 100 {
 		var files []opened
 		err := fs.WalkDir(w.root.FS(), folder, func(name string, e fs.DirEntry, err error) error {
-			if err != nil || e.IsDir() || !inventory.Copyable(name) {
+			switch {
+			case err == nil && e.IsDir() && (inventory.Passing(name) || name != folder && e.Name() == "wal"):
+				return fs.SkipDir
+			case err != nil || e.IsDir() || !inventory.Copyable(name):
 				return err
 			}
 			o, err := w.openFile(name)
@@ -366,7 +344,7 @@ func (w *writer) together(folder string) error {
 		})
 		if errors.Is(err, fs.ErrNotExist) {
 			for _, o := range files {
-				o.file.Close()
+				o.Close()
 			}
 			if _, err := w.root.Stat(folder); errors.Is(err, fs.ErrNotExist) {
 				return nil
@@ -383,8 +361,8 @@ func (w *writer) together(folder string) error {
 
 // stream adds a file of any size, and closes it.
 func (w *writer) stream(o opened) error {
-	defer o.file.Close()
-	return w.copy(o.name, o.size, io.LimitReader(o.file, o.size))
+	defer o.Close()
+	return w.copy(o.name, o.size, io.LimitReader(o, o.size))
 }
 
 func (w *writer) json(name string, v any) error {

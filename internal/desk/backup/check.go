@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk/doctor"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/inventory"
@@ -164,7 +165,8 @@ func (c *checker) state(i inventory.Item) (version int, err error) {
 		return 0, err
 	}
 	if i.Path == inventory.Saved {
-		return 0, checkSaved(i.Path, text)
+		_, err := config.ParseSaved(i.Path, text)
+		return 0, err
 	}
 	var is struct {
 		Version int `json:"version"`

@@ -8,8 +8,6 @@ import (
 	"hash/crc32"
 	"path"
 	"strings"
-
-	"github.com/berth-gpu/berth/internal/config"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -36,20 +34,24 @@ func checkPast(name string, data []byte) error {
 	case base == "index":
 		return checkIndex(data)
 	case base == "tombstones":
-		return checkEnd(data, 5)
+		const begin, sum = 5, 4
+		return sealed(data, begin, uint64(max(0, len(data)-begin-sum)))
 	case strings.Contains(name, "/chunks/"):
 		return checkChunks(data)
 	}
 	return checkLog(data)
 }
 
-// checkEnd checks a file that ends with the checksum of all after its beginning.
-func checkEnd(data []byte, begin int) error {
-	end := len(data) - 4
-	switch {
-	case end < begin:
+// sealed checks a part of so many bytes, which its checksum follows.
+func sealed(data []byte, at int, length uint64) error {
+	if at > len(data) || length > uint64(len(data)-at) {
 		return errCut
-	case binary.BigEndian.Uint32(data[end:]) != crc32.Checksum(data[begin:end], castagnoli):
+	}
+	text, sum := data[at:at+int(length)], data[at+int(length):]
+	switch {
+	case len(sum) < 4:
+		return errCut
+	case binary.BigEndian.Uint32(sum) != crc32.Checksum(text, castagnoli):
 		return errSum
 	}
 	return nil
@@ -59,12 +61,12 @@ func checkEnd(data []byte, begin int) error {
 // have their lengths as variable numbers; all other parts have theirs as four bytes. A
 // checksum follows each.
 func checkIndex(data []byte) error {
-	const contents = 6*8 + 4
-	if len(data) < 5+contents {
+	const contents = 6 * 8
+	end := len(data) - contents - 4
+	if end < 5 {
 		return errCut
 	}
-	end := len(data) - contents
-	if err := checkEnd(data[end:], 0); err != nil {
+	if err := sealed(data, end, contents); err != nil {
 		return err
 	}
 	var starts []int
@@ -84,14 +86,13 @@ func checkIndex(data []byte) error {
 			if series {
 				length, n = binary.Uvarint(data[at:next])
 			}
-			last := at + n + int(length) + 4
-			if n <= 0 || length > uint64(end) || last > next {
+			if n <= 0 {
 				return errCut
 			}
-			if err := checkEnd(data[at+n:last], 0); err != nil {
+			if err := sealed(data[:next], at+n, length); err != nil {
 				return err
 			}
-			at = up(last, align)
+			at = up(at+n+int(length)+4, align)
 		}
 	}
 	return nil
@@ -108,14 +109,13 @@ func checkChunks(data []byte) error {
 	}
 	for at := header; at < len(data); {
 		length, n := binary.Uvarint(data[at:])
-		end := at + n + 1 + int(length) // with the kind of the chunk
-		switch {
-		case n <= 0 || length > uint64(len(data)) || end+4 > len(data):
+		if n <= 0 || length > uint64(len(data)) {
 			return errCut
-		case binary.BigEndian.Uint32(data[end:]) != crc32.Checksum(data[at+n:end], castagnoli):
-			return errSum
 		}
-		at = end + 4
+		if err := sealed(data, at+n, 1+length); err != nil { // with the kind of the chunk
+			return err
+		}
+		at += n + 1 + int(length) + 4
 	}
 	return nil
 }
@@ -146,10 +146,4 @@ func checkLog(data []byte) error {
 		at = end
 	}
 	return nil
-}
-
-// checkSaved checks the settings that were changed at run time.
-func checkSaved(name string, text []byte) error {
-	_, err := config.ParseSaved(name, text)
-	return err
 }

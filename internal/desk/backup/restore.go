@@ -20,7 +20,6 @@ import (
 	"github.com/berth-gpu/berth/internal/job/keeper"
 	"github.com/berth-gpu/berth/internal/job/owner"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/lease/stored"
 )
 
 // restoredFences is far more than the number of grants between a backup and its
@@ -34,8 +33,6 @@ type Options struct {
 	Machine Machine
 	Now     time.Time
 	Step    func(string) // called after each step, for tests; nil: nobody wants to know
-
-	swapped bool // the new folder has its name
 }
 
 // Report says what was restored.
@@ -99,11 +96,15 @@ func Restore(from io.Reader, o Options) (did Report, err error) {
 		return did, err
 	}
 	o.Step("synced")
-	if did.Aside, err = o.swap(fresh, empty); err != nil && !o.swapped {
+	if err := o.swap(fresh, empty); err != nil {
 		return did, fmt.Errorf("restore: %w. Nothing was changed", err)
 	}
+	if !empty {
+		o.Step("exchanged")
+		did.Aside, err = o.putAside(fresh)
+	}
 	o.Step("swapped")
-	return did, errors.Join(err, syncFolder(filepath.Dir(o.Folder)))
+	return did, errors.Join(err, file.PrivateDir(filepath.Dir(o.Folder)).Sync())
 }
 
 // take looks at the present state folder and keeps daemons from starting with it.
@@ -167,10 +168,7 @@ func (o *Options) begin() (fresh string, done func(), err error) {
 		return "", nil, err
 	}
 	return fresh, func() {
-		if !o.swapped {
-			_ = os.WriteFile(filepath.Join(fresh, unfinished), nil, 0o600) // it may have been removed
-			removeUnfinished(fresh)
-		}
+		removeUnfinished(fresh)
 		lock.Close()
 	}, nil
 }
@@ -212,18 +210,17 @@ func (o *Options) settle(fresh string, h Header, did *Report) error {
 			}
 		}
 	}
-	kept := func(folder string) func(run string) bool { return func(string) bool { return false } }
 	if did.Here && o.Replace {
 		for _, folder := range []string{inventory.JobRuns, inventory.ServiceRuns} {
 			if err := linkFiles(filepath.Join(o.Folder, folder), filepath.Join(fresh, folder)); err != nil {
 				return err
 			}
 		}
-		kept = func(folder string) func(run string) bool {
-			return func(run string) bool {
-				_, err := os.Lstat(filepath.Join(fresh, folder, run))
-				return err == nil
-			}
+	}
+	kept := func(folder string) func(run string) bool { // no archive has a record of a run
+		return func(run string) bool {
+			_, err := os.Lstat(filepath.Join(fresh, folder, run))
+			return err == nil
 		}
 	}
 	if err := o.settleLeases(fresh, did); err != nil {
@@ -247,17 +244,12 @@ func (o *Options) settle(fresh string, h Header, did *Report) error {
 }
 
 func (o *Options) settleLeases(fresh string, did *Report) error {
-	book, waiting := lease.New(), map[lease.Key]bool{}
-	log, _, err := filelog.Open(file.PrivateDir(filepath.Join(fresh, inventory.Leases)), filelog.Options{}, doctor.Believe(book))
+	book, err := doctor.SkipFences(filepath.Join(fresh, inventory.Leases), restoredFences, "restored from a backup")
 	if err != nil {
 		return err
 	}
 	did.Leases = len(book.Leases())
-	mark := stored.NewFence(book.Fence()+restoredFences, "restored from a backup")
-	err = log.Append([][]byte{lease.AppendEntry(nil, &mark)}, journal.Care{Durable: true})
-	if err = errors.Join(err, log.Close()); err != nil {
-		return err
-	}
+	waiting := map[lease.Key]bool{}
 	_, err = filelog.Read(file.PrivateDir(filepath.Join(fresh, inventory.Waiting)), whoWaits(waiting))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil // the daemon sets it aside and tells; Check says so, too
@@ -303,35 +295,32 @@ func linkFiles(from, to string) error {
 	return err
 }
 
-// swap gives the new folder its name, in one step.
-func (o *Options) swap(fresh string, empty bool) (aside string, err error) {
-	mode := fs.FileMode(0o700)
+// swap gives the new folder its name, in one step. The former one gets the other's.
+func (o *Options) swap(fresh string, empty bool) error {
+	mode, flags := fs.FileMode(0o700), uint(unix.RENAME_EXCHANGE)
 	if info, err := os.Lstat(o.Folder); err == nil {
 		mode = info.Mode().Perm()
 	}
-	if err := os.Chmod(fresh, mode); err != nil {
-		return "", err
+	if empty {
+		flags = 0 // an empty folder is replaced
 	}
-	if err := os.Remove(filepath.Join(fresh, unfinished)); err != nil {
-		return "", err
+	mark := filepath.Join(fresh, unfinished)
+	if err := errors.Join(os.Chmod(fresh, mode), os.Remove(mark)); err != nil {
+		return err
 	}
 	o.Step("finished")
-	advice := "unpack into another folder with --state-dir DIR, and move it into place"
-	if empty {
-		if err := unix.Rename(fresh, o.Folder); err != nil { // it replaces an empty folder
-			return "", doctor.Hinted(fmt.Errorf("rename the new state folder to %s: %w", o.Folder, err), advice)
-		}
-		o.swapped = true
-		return "", nil
+	if err := unix.Renameat2(unix.AT_FDCWD, fresh, unix.AT_FDCWD, o.Folder, flags); err != nil {
+		return doctor.Hinted(errors.Join(fmt.Errorf("give the new state folder the name %s: %w", o.Folder, err), os.WriteFile(mark, nil, 0o600)),
+			"unpack into another folder with --state-dir DIR, and move it into place")
 	}
-	if err := unix.Renameat2(unix.AT_FDCWD, fresh, unix.AT_FDCWD, o.Folder, unix.RENAME_EXCHANGE); err != nil {
-		return "", doctor.Hinted(fmt.Errorf("exchange %s with the new state folder: %w", o.Folder, err), advice)
-	}
-	o.swapped = true
-	o.Step("exchanged")
+	return nil
+}
+
+// putAside gives the former state folder a name of its own.
+func (o *Options) putAside(former string) (aside string, err error) {
 	aside = o.Folder + ".before-" + strings.ReplaceAll(o.Now.UTC().Format("20060102T150405.000"), ".", "")
-	if err := unix.Renameat2(unix.AT_FDCWD, fresh, unix.AT_FDCWD, aside, unix.RENAME_NOREPLACE); err != nil {
-		return "", fmt.Errorf("the state is restored, and the former one, in %s, could not get the name %s: %w", fresh, aside, err)
+	if err := unix.Renameat2(unix.AT_FDCWD, former, unix.AT_FDCWD, aside, unix.RENAME_NOREPLACE); err != nil {
+		return "", fmt.Errorf("the state is restored, and the former one, in %s, could not get the name %s: %w", former, aside, err)
 	}
 	return aside, nil
 }
@@ -342,14 +331,6 @@ func syncFolders(folder string) error {
 		if err != nil || !e.IsDir() {
 			return err
 		}
-		return syncFolder(path)
+		return file.PrivateDir(path).Sync()
 	})
-}
-
-func syncFolder(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

@@ -25,50 +25,48 @@ var errArchive = errors.New("it is not a whole backup of berth")
 
 // unpack writes the files of an archive into an empty folder, and checks each sum. It
 // calls step after each file.
-func unpack(from io.Reader, into *os.Root, step func(string)) (Header, sums, error) {
-	var h Header
+func unpack(from io.Reader, into *os.Root, step func(string)) (h Header, said sums, err error) {
 	zip, err := gzip.NewReader(from)
 	if err != nil {
-		return h, sums{}, fmt.Errorf("%w: %w", errArchive, err)
+		return h, said, fmt.Errorf("%w: %w", errArchive, err)
 	}
 	r := tar.NewReader(zip)
-	if err := readJSON(r, headerName, &h); err != nil {
-		return h, sums{}, err
+	e, err := r.Next()
+	switch {
+	case err != nil:
+		return h, said, fmt.Errorf("%w: %w", errArchive, err)
+	case e.Name != headerName:
+		return h, said, fmt.Errorf("%w: it begins with %q", errArchive, e.Name)
 	}
-	if err := h.check(); err != nil {
-		return h, sums{}, err
+	if err = decode(r, e, &h); err == nil {
+		err = h.check()
 	}
 	found := map[string]sum{}
-	for {
-		e, err := r.Next()
-		if err != nil {
-			return h, sums{}, fmt.Errorf("%w: its end is missing: %w", errArchive, err)
+	for err == nil {
+		if e, err = r.Next(); err != nil {
+			return h, said, fmt.Errorf("%w: its end is missing: %w", errArchive, err)
 		}
 		if e.Name == sumsName {
-			var said sums
-			if err := decode(r, e, &said); err != nil {
-				return h, said, err
-			}
-			if _, err := r.Next(); err != io.EOF {
-				return h, said, fmt.Errorf("%w: something follows its end", errArchive)
-			}
-			_, err := io.Copy(io.Discard, zip) // the checksum of all is at the end
-			if err != nil {
-				err = fmt.Errorf("%w: %w", errArchive, err)
-			}
-			return h, said, errors.Join(err, compare(said.Files, found))
+			break
 		}
-		if err := allowed(e, h.Secrets); err != nil {
-			return h, sums{}, err
+		if err = allowed(e, h.Secrets, found); err == nil {
+			found[e.Name], err = unpackFile(r, e, into)
+			step("unpacked " + e.Name)
 		}
-		if _, twice := found[e.Name]; twice {
-			return h, sums{}, fmt.Errorf("%w: it has %s twice", errArchive, e.Name)
-		}
-		if found[e.Name], err = unpackFile(r, e, into); err != nil {
-			return h, sums{}, err
-		}
-		step("unpacked " + e.Name)
 	}
+	if err == nil {
+		err = decode(r, e, &said)
+	}
+	if err != nil {
+		return h, said, err
+	}
+	if _, err := r.Next(); err != io.EOF {
+		return h, said, fmt.Errorf("%w: something follows its end", errArchive)
+	}
+	if _, err := io.Copy(io.Discard, zip); err != nil { // the checksum of all is at the end
+		return h, said, fmt.Errorf("%w: %w", errArchive, err)
+	}
+	return h, said, compare(said.Files, found)
 }
 
 // check refuses an archive that a newer berth wrote.
@@ -95,8 +93,9 @@ func (h *Header) check() error {
 }
 
 // allowed refuses an entry that no backup has: what is not a file, has a path outside of
-// the folder, or is unknown.
-func allowed(e *tar.Header, secrets bool) error {
+// the folder, is unknown, or was there already.
+func allowed(e *tar.Header, secrets bool, found map[string]sum) error {
+	_, twice := found[e.Name]
 	switch i, _ := inventory.Find(e.Name); {
 	case e.Typeflag != tar.TypeReg:
 		return fmt.Errorf("%w: %q is not a file, but of the kind %q", errArchive, e.Name, string(rune(e.Typeflag)))
@@ -104,6 +103,8 @@ func allowed(e *tar.Header, secrets bool) error {
 		return fmt.Errorf("%w: the path %q leads out of the folder", errArchive, e.Name)
 	case !inventory.Copyable(e.Name):
 		return fmt.Errorf("%w: no state folder has the file %q", errArchive, e.Name)
+	case twice:
+		return fmt.Errorf("%w: it has %s twice", errArchive, e.Name)
 	case i.Care == inventory.Secret && !secrets:
 		return fmt.Errorf("%w: it says that it has no secrets, and has %s", errArchive, e.Name)
 	case e.Size < 0 || i.Kind == inventory.State && e.Size > mostText:
@@ -154,18 +155,6 @@ func compare(said, found map[string]sum) error {
 		}
 	}
 	return nil
-}
-
-// readJSON reads the next entry, which must have this name.
-func readJSON(r *tar.Reader, name string, v any) error {
-	e, err := r.Next()
-	if err != nil {
-		return fmt.Errorf("%w: %w", errArchive, err)
-	}
-	if e.Name != name {
-		return fmt.Errorf("%w: it begins with %q", errArchive, e.Name)
-	}
-	return decode(r, e, v)
 }
 
 func decode(r io.Reader, e *tar.Header, v any) error {

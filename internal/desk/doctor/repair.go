@@ -38,7 +38,7 @@ func (j *Journal) Repair() (Repair, error) {
 	did := Repair{Folder: j.dir, Kept: salvaged.Kept, Dropped: salvaged.Dropped, Aside: append([]string{}, salvaged.Aside...)}
 	if d := salvaged.Damage; d != nil {
 		did.Damage = fmt.Sprintf("%s at byte %d, record %d: %s", d.File, d.Offset, d.Seq, d.Reason)
-		if err := j.skipFences(); err != nil {
+		if _, err := SkipFences(j.dir, 0, "repaired"); err != nil {
 			return Repair{}, err
 		}
 	}
@@ -53,18 +53,15 @@ func (j *Journal) Repair() (Repair, error) {
 	return did, nil
 }
 
-// skipFences makes the next daemon give out fences that are higher than any that may have
-// been lost. A daemon skips fences if the last mark is not from its own boot.
-func (j *Journal) skipFences() error {
-	var fence uint64
-	log, _, err := filelog.Open(file.PrivateDir(j.dir), filelog.Options{}, func(r journal.Entry) error {
-		read, err := stored.Decode(r.Data)
-		fence = max(fence, read.Fence)
-		return err
-	})
+// SkipFences makes the next daemon give out fences that are higher than any that may have
+// been lost, and by so many more. A daemon skips fences if the last mark is not from its own
+// boot. It returns the book that the journal in the folder describes.
+func SkipFences(folder string, many uint64, why string) (*lease.Book, error) {
+	book := lease.New()
+	log, _, err := filelog.Open(file.PrivateDir(folder), filelog.Options{}, Believe(book))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	mark := stored.NewFence(fence, "repaired")
-	return errors.Join(log.Append([][]byte{lease.AppendEntry(nil, &mark)}, journal.Care{Durable: true, Reserve: true}), log.Close())
+	mark := stored.NewFence(book.Fence()+many, why)
+	return book, errors.Join(log.Append([][]byte{lease.AppendEntry(nil, &mark)}, journal.Care{Durable: true, Reserve: true}), log.Close())
 }

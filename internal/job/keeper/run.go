@@ -439,12 +439,16 @@ func (k *Keeper) resume() {
 // adopt goes on with a run that the last daemon has begun.
 func (k *Keeper) adopt(r run) {
 	record, alive, err := k.Minders.Read(r.name())
-	t := *r.task(r.index)
+	k.mu.RLock() // its minder, or its owner, may be calling
+	current, state := r.current(), r.task(r.index).State
+	k.mu.RUnlock()
 	switch {
-	case err == nil && !alive && record.PID == 0 && t.State != job.Stopping:
+	case !current:
+		return
+	case err == nil && !alive && record.PID == 0 && state != job.Stopping:
 		k.launch(r.kept, r.index) // nothing says that a minder was started
 		return
-	case t.State == job.Stopping:
+	case state == job.Stopping:
 		k.leases.End(r.claim(r.index), access.Daemon())
 	}
 	k.look(r)

@@ -14,9 +14,11 @@ type attack struct {
 	run  func(context.Context, *arena) (verdict, error)
 }
 
-// attacks returns every attack, in the order in which they are played.
+// attacks returns every attack, in the order in which they are played: the longest is first,
+// so that the short version does not wait for it alone at the end.
 func attacks() []attack {
 	return []attack{
+		{"front", "reach a service of others through the front, fill or stop the front, and be the front", throughTheFront},
 		{"takeover", "become administrator over TCP by hiding who owns the connection, or from a namespace", takeover},
 		{"strangers", "end, renew, bind, trim or park leases of another user over TCP", strangers},
 		{"private", "use the daemon that another user runs privately, over its TCP port", private},
@@ -46,7 +48,6 @@ func attacks() []attack {
 		{"jobrights", "keep set-user-id programs of a job running, and forge the exit code of a job by its minder", jobRights},
 		{"jobdoors", "submit jobs by token, over TCP and from namespaces", jobDoors},
 		{"manyjobs", "fill the daemon with tasks and with a log of a gigabyte", manyJobs},
-		{"front", "reach a service of others through the front, fill or stop the front, and be the front", throughTheFront},
 		{"leftovers", "leave temporary files in the state folder", leftovers},
 	}
 }

@@ -45,11 +45,11 @@ func play(ctx context.Context, o options) error {
 }
 
 // begin plays attacks and returns a channel for the result of each. In the short
-// version, in which attacks mostly wait, it plays three at a time.
+// version, in which attacks mostly wait, it plays four at a time.
 func begin(ctx context.Context, g *grounds, small bool, chosen []attack) []chan result {
 	side := 1
 	if small {
-		side = 3
+		side = 4
 	}
 	busy := make(chan struct{}, side)
 	results := make([]chan result, len(chosen))
