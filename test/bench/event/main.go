@@ -1,8 +1,10 @@
-// Command event measures how soon a program hears of an event: from the moment that the
-// daemon gives the event to the call of the function in another process, which reads events
-// with the Go client, or in Python with berth.on. The event is a lease that was granted, so
-// the write to the journal is part of it. The floor is a byte on a bare socket, from the
-// write to the return of the read in a process of the same language.
+// Command event measures how soon a program hears of an event.
+//
+// The time begins at the moment that the daemon gives the event, and ends with the call of
+// the function in another process, which reads events with the Go client, or in Python with
+// berth.on. The event is a lease that was granted, so the write to the journal is part of
+// it. The floor is a byte on a bare socket, from the write to the return of the read in a
+// process of the same language.
 //
 //	make build && go run ./test/bench/event
 package main
