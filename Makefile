@@ -345,6 +345,10 @@ bench-handover: build ## how soon a dead holder's lease, or a released one, is s
 bench-all: build ## run every benchmark twice, and mark what moved since the last table (half an hour; ONLY=lease,exec: only those)
 	go run ./test/bench/all -berth bin/berth -only '$(ONLY)'
 
+.PHONY: bench-growth
+bench-growth: build ## how costs grow with leases, users, requests, events, devices and series, with pictures in docs (minutes; as root)
+	go run ./test/bench/growth -berth bin/berth -pictures docs/pictures
+
 .PHONY: bench-event
 bench-event: build ## how soon a program in Go or Python hears of an event, beside a byte on a socket
 	go run ./test/bench/event -berth bin/berth

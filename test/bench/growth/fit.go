@@ -27,15 +27,14 @@ const (
 	call kind = iota
 	// whole is what is about all of them at once, such as a list. It may grow like n log n.
 	whole
+	// pairs is what is about every two of them: the links of devices. It may grow like n².
+	pairs
 )
 
 // most returns the largest exponent. Between a hundredth of 10,000 and 10,000, log n grows
 // with the power 0.15; what is above that is for the noise of the machine.
 func (k kind) most() float64 {
-	if k == call {
-		return 0.3
-	}
-	return 1.25
+	return [...]float64{call: 0.3, whole: 1.25, pairs: 2.1}[k]
 }
 
 // exponent returns the slope of the upper part of a curve, where both axes are logarithmic:

@@ -34,7 +34,7 @@ func main() {
 	}
 	var g ground
 	flag.StringVar(&g.berth, "berth", "bin/berth", "the binary to measure")
-	flag.IntVar(&g.most, "most", 10_000, "the largest number; the others are a tenth of it, a hundredth, …")
+	flag.IntVar(&g.most, "most", 10_000, "the largest number; the others are parts of it")
 	flag.DurationVar(&g.rest, "rest", 5*time.Second, "how long the daemon is left alone at each number")
 	flag.DurationVar(&g.each, "each", time.Second, "how long calls are repeated at each number")
 	only := flag.String("only", "", "measure only these `SUBJECTS`, separated by commas: "+strings.Join(names(), ", "))
@@ -67,7 +67,7 @@ func subjects() []subject {
 		{"users", "users with a lease each", "the users of the machine", users},
 		{"waiting", "requests that wait", "256 of each user", waiting},
 		{"events", "events a second, with one reader", "60 warnings a minute about each user; the rest is as quick as leases come and go", events},
-		{"devices", "simulated devices", "256, which the simulator refuses to exceed", devices},
+		{"devices", "simulated devices", "the devices of the machine; the simulator has at most 256", devices},
 		{"series", "series of the past", "256 leases, 50 users and 50 services have series of their own, and each device has some 25", series},
 	}
 }
@@ -87,11 +87,15 @@ type ground struct {
 	rest, each time.Duration
 }
 
-// sizes returns the numbers at which to measure, the least first.
-func (g *ground) sizes(most int) []int {
+// sizes returns the numbers at which to measure, the least first: more of them in the upper
+// part, whose slope is the exponent.
+func (g *ground) sizes() []int {
 	var list []int
-	for n := min(g.most, most); n >= 1; n /= 10 {
+	for n := g.most; n >= 1; n /= 10 {
 		list = append(list, n)
+		if between := n * 3 / 10; n > g.most/100 && between > n/10 {
+			list = append(list, between)
+		}
 	}
 	slices.Reverse(list)
 	return list

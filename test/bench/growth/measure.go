@@ -132,14 +132,37 @@ func named(i int) map[string]any {
 	return map[string]any{"id": fmt.Sprint("lease-", i), "memory_mb": 1, "slots": 0, "binding": "named", "timeout_seconds": 0}
 }
 
+// inUse is a machine of eight devices, each with a process under no lease.
+const inUse = `
+devices: dgx-h200
+timeline:
+  - {device: 0, process: {pid: 5000000, memory_mb: 1024}}
+  - {device: 1, process: {pid: 5000001, memory_mb: 1024}}
+  - {device: 2, process: {pid: 5000002, memory_mb: 1024}}
+  - {device: 3, process: {pid: 5000003, memory_mb: 1024}}
+  - {device: 4, process: {pid: 5000004, memory_mb: 1024}}
+  - {device: 5, process: {pid: 5000005, memory_mb: 1024}}
+  - {device: 6, process: {pid: 5000006, memory_mb: 1024}}
+  - {device: 7, process: {pid: 5000007, memory_mb: 1024}}
+`
+
 func leases(ctx context.Context, g *ground) ([]curve, error) {
-	s, err := g.start("sim:dgx-h200", "")
+	scenario, err := os.CreateTemp("", "growth-*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(scenario.Name())
+	_, err = scenario.WriteString(inUse)
+	if err = errors.Join(err, scenario.Close()); err != nil {
+		return nil, err
+	}
+	s, err := g.start("sim:"+scenario.Name(), "")
 	if err != nil {
 		return nil, err
 	}
 	defer s.stop()
 	have := 0
-	for _, n := range g.sizes(g.most) {
+	for _, n := range g.sizes() {
 		for ; have < n; have++ {
 			if err := s.hold(have); err != nil {
 				return nil, err
@@ -176,7 +199,7 @@ func users(ctx context.Context, g *ground) ([]curve, error) {
 	}
 	defer s.stop()
 	have := 0
-	for _, n := range g.sizes(g.most) {
+	for _, n := range g.sizes() {
 		for ; have < n; have++ {
 			if err := s.holdAs(firstUser+have, have); err != nil {
 				return nil, err
@@ -229,15 +252,15 @@ func dialAs(uid int, socket string) (net.Conn, error) {
 	return net.FileConn(f)
 }
 
-// perUser is how many requests of one user may wait.
-const perUser = 250
+// waitingUsers is how many users wait. Each may have 256 requests in the queue.
+const waitingUsers = 40
 
 func waiting(ctx context.Context, g *ground) ([]curve, error) {
 	if os.Geteuid() != 0 {
 		return nil, errSkipped
 	}
 	var all []curve
-	for _, n := range g.sizes(g.most) {
+	for _, n := range g.sizes() {
 		curves, err := queue(ctx, g, n)
 		if err != nil {
 			return nil, err
@@ -279,6 +302,7 @@ func queue(ctx context.Context, g *ground, n int) ([]curve, error) {
 	} else if err := os.WriteFile(program, text, 0o755); err != nil {
 		return nil, err
 	}
+	perUser := (n + waitingUsers - 1) / waitingUsers
 	for first := 0; first < n; first += perUser {
 		cmd := exec.Command(program, "wait", s.Socket, fmt.Sprintf("%d-%d", first, min(first+perUser, n)), strconv.Itoa(n))
 		cmd.Stderr = os.Stderr
@@ -374,7 +398,7 @@ func events(ctx context.Context, g *ground) ([]curve, error) {
 	if s.idle, err = s.Rest(s.rest); err != nil {
 		return nil, err
 	}
-	for _, rate := range g.sizes(g.most) {
+	for _, rate := range g.sizes() {
 		reached, cost, err := s.happen(ctx, rate)
 		if err != nil {
 			return nil, err
@@ -465,6 +489,6 @@ func machine(ctx context.Context, g *ground, n int) ([]curve, error) {
 		return nil, err
 	}
 	defer s.stop()
-	err = errors.Join(s.atRest(n), s.pair(ctx, n), s.get("the state of all devices", "/api/gpu/status/all", whole, n), s.get("a scrape", "/metrics", whole, n))
+	err = errors.Join(s.atRest(n), s.pair(ctx, n), s.get("the state of all devices, with the links of every two", "/api/gpu/status/all", pairs, n), s.get("a scrape", "/metrics", whole, n))
 	return s.curves, err
 }
