@@ -319,9 +319,9 @@ func queue(ctx context.Context, g *ground, n int) ([]curve, error) {
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
 		}()
-	}
-	if err := s.untilWaiting(n); err != nil {
-		return nil, err
+		if err := s.untilWaiting(min(first+perUser, n)); err != nil { // so that they come in this order
+			return nil, err
+		}
 	}
 	for device := range 2 { // now most requests would fit
 		if err := s.Ask("DELETE", fmt.Sprint("/api/leases/ends-", device), nil, nil); err != nil {
@@ -335,7 +335,7 @@ func queue(ctx context.Context, g *ground, n int) ([]curve, error) {
 // untilWaiting returns when so many requests wait.
 func (s *site) untilWaiting(want int) error {
 	waiting := 0
-	for began := time.Now(); waiting < want; time.Sleep(100 * time.Millisecond) {
+	for began := time.Now(); waiting < want; time.Sleep(20 * time.Millisecond) {
 		if time.Since(began) > 5*time.Minute {
 			return fmt.Errorf("only %d of %d requests wait", waiting, want)
 		}
