@@ -87,7 +87,23 @@ func machine(berth string) ([]string, error) {
 		fmt.Sprintf("machine: %d CPUs (%s), Linux %s", runtime.NumCPU(), processor(), bytes.TrimSpace(kernel)),
 		fmt.Sprintf("commit: %s, %s", bytes.TrimSpace(commit), bytes.TrimSpace(version)),
 		fmt.Sprintf("began: %s, load %s", time.Now().UTC().Format("2006-01-02 15:04 MST"), load()),
+		peers(),
 	}, nil
+}
+
+// peers says which of the programs that berth is compared with are missing: without one,
+// its figures are gone.
+func peers() string {
+	var missing []string
+	for _, program := range []string{"redis-server", "nginx", "tsp", "parallel", "prometheus-node-exporter", "python3"} {
+		if _, err := exec.LookPath(program); err != nil {
+			missing = append(missing, program)
+		}
+	}
+	if missing == nil {
+		return "peers: none is missing"
+	}
+	return "peers that are not installed, and so not compared with: " + strings.Join(missing, ", ")
 }
 
 func processor() string {
