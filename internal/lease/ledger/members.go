@@ -49,7 +49,8 @@ func (l *Ledger) Belonging() map[uint64][]Process {
 }
 
 // BelongingTo lists the processes that were last seen under one lease, in the order of
-// Belonging. It looks only at the devices of that lease.
+// Belonging. It looks only at the devices where processes were charged to that lease: who
+// has none costs no look at the others.
 func (l *Ledger) BelongingTo(held *lease.Lease) (list []Process) {
 	var uuids []string
 	for _, part := range held.Parts {
@@ -59,6 +60,13 @@ func (l *Ledger) BelongingTo(held *lease.Lease) (list []Process) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	for _, uuid := range uuids {
+		o := l.devices[uuid]
+		if o == nil {
+			continue
+		}
+		if _, charged := o.owned[held.Key()]; !charged {
+			continue
+		}
 		l.eachProcess(uuid, func(p Process, owners []lease.Holding) {
 			if slices.ContainsFunc(owners, func(h lease.Holding) bool { return h.Lease.Fence == held.Fence }) {
 				list = append(list, p)

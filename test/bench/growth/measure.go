@@ -116,6 +116,19 @@ func (s *site) pair(ctx context.Context, n int) error {
 	return err
 }
 
+// overREST measures an acquire and a release by id, of a lease that is on disk.
+func (s *site) overREST(n int) error {
+	body := named(-1)
+	cost, err := s.repeat(func() error {
+		if err := s.Ask("POST", "/api/leases", body, nil); err != nil {
+			return err
+		}
+		return s.Ask("DELETE", fmt.Sprint("/api/leases/", body["id"]), nil, nil)
+	})
+	s.add("an acquire and a release over REST", call, float64(n), cost)
+	return err
+}
+
 // get measures the answer to a path.
 func (s *site) get(name, path string, k kind, n int) error {
 	cost, err := s.repeat(func() error { return s.Ask("GET", path, nil, nil) })
@@ -168,7 +181,7 @@ func leases(ctx context.Context, g *ground) ([]curve, error) {
 				return nil, err
 			}
 		}
-		err := errors.Join(s.atRest(n), s.pair(ctx, n), s.get("a list of all leases", "/api/leases", whole, n), s.get("a scrape", "/metrics", whole, n),
+		err := errors.Join(s.atRest(n), s.pair(ctx, n), s.overREST(n), s.get("a list of all leases", "/api/leases", whole, n), s.get("a scrape", "/metrics", whole, n),
 			s.get("one lease by its id", "/api/leases/lease-0", call, n))
 		if err != nil {
 			return nil, err
