@@ -13,7 +13,7 @@ import (
 // The shape of a picture, in the units of its viewBox.
 const (
 	width, height = 720.0, 330.0
-	left, right   = 62.0, 16.0
+	left, right   = 62.0, 26.0
 	head, foot    = 14.0, 40.0
 	legend        = 18.0 // a line of it
 )
