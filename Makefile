@@ -374,8 +374,8 @@ bench-startup: build ## how soon berth status says something, beside a Go hello-
 	go run ./test/bench/startup -berth bin/berth
 
 .PHONY: bench-past
-bench-past: ## write a month of eight devices into the past: its size, its memory, the time of its graphs (minutes)
-	go run ./test/bench/past -explain
+bench-past: ## write a month of eight devices into the past: its size, its memory, the time of its graphs beside Prometheus' storage (minutes)
+	go run ./test/bench/past -explain -beside
 
 .PHONY: bench-hostile
 bench-hostile: build ## play a hostile user without rights, and measure what it costs others (minutes; as root)
