@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/berth-gpu/berth/test/bench/figure"
 )
@@ -96,8 +97,12 @@ func (r report) print(w io.Writer, last report) (counts map[mark]int) {
 		}
 	}
 	counts = map[mark]int{}
-	benchmark := ""
-	for _, l := range moved(r.entries, last.entries) {
+	benchmark, lines := "", moved(r.entries, last.entries)
+	width := 0
+	for _, l := range lines {
+		width = max(width, utf8.RuneCountInString(l.now.Name), utf8.RuneCountInString(l.last.Name))
+	}
+	for _, l := range lines {
 		counts[l.mark]++
 		e := l.now
 		if l.mark == gone {
@@ -105,7 +110,7 @@ func (r report) print(w io.Writer, last report) (counts map[mark]int) {
 		}
 		if e.benchmark != benchmark {
 			benchmark = e.benchmark
-			fmt.Fprintf(w, "\n%-72s %22s %12s %8s %8s\n", benchmark, "two runs", "last", "change", "noise")
+			fmt.Fprintf(w, "\n%-*s %26s %9s %8s %8s\n", width+2, benchmark, "two runs", "last", "change", "noise")
 		}
 		change, noise, old := "", "", ""
 		if l.mark != fresh && l.mark != gone {
@@ -118,7 +123,7 @@ func (r report) print(w io.Writer, last report) (counts map[mark]int) {
 		for _, v := range l.now.values {
 			runs = append(runs, number(v))
 		}
-		fmt.Fprintf(w, "  %-70s %22s %12s %8s %8s %s\n", e.Name, strings.Join(runs, " / ")+" "+short(e.Unit), old, change, noise, l.mark)
+		fmt.Fprintf(w, "  %-*s %26s %9s %8s %8s %s\n", width, e.Name, strings.Join(runs, " / ")+" "+short(e.Unit), old, change, noise, l.mark)
 	}
 	return counts
 }
