@@ -12,6 +12,7 @@ func TestEveryBenchmarkIsListed(t *testing.T) {
 	others := []string{
 		"all", "daemon", "figure", // what runs the others, and what they share
 		"growth",     // make bench-growth
+		"heavy",      // make bench-heavy, which makes thousands of processes
 		"prometheus", // compares answers
 	}
 	programs, err := filepath.Glob("../*/*.go")
