@@ -61,7 +61,7 @@ func run(ctx context.Context, berth string, kills, releases int) error {
 	}
 	defer b.stop()
 	fmt.Println("| from … to the answer of the one who waits | n | p50 | p99 | longest | target for p99 |\n|---|---:|---:|---:|---:|---:|")
-	disk, err := newDisk(b.daemon.Dir)
+	disk, err := os.Create(filepath.Join(b.daemon.Dir, "floor"))
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func run(ctx context.Context, berth string, kills, releases int) error {
 	}{
 		{"floor: kill -9 until the kernel tells of it, and a write to the disk", kills, 0, func(ctx context.Context) (time.Duration, error) { return b.bareKill(ctx, disk) }},
 		{"kill -9 of the holder", kills, 3 * time.Millisecond, b.kill},
-		{"floor: a write to the disk", releases, 0, func(context.Context) (time.Duration, error) { return disk.write() }},
+		{"floor: a write to the disk", releases, 0, func(context.Context) (time.Duration, error) { return write(disk) }},
 		{"release", releases, 800 * time.Microsecond, b.release},
 	} {
 		if err := b.report(ctx, row.name, row.n, row.target, row.once); err != nil {
@@ -137,27 +137,19 @@ func (b *bench) report(ctx context.Context, name string, n int, target time.Dura
 	return nil
 }
 
-// disk is a file that is written as a journal is.
-type disk struct{ *os.File }
-
-func newDisk(dir string) (disk, error) {
-	f, err := os.Create(filepath.Join(dir, "floor"))
-	return disk{f}, err
-}
-
-// write appends as much as two records of a journal take, and waits for the disk.
-func (d disk) write() (time.Duration, error) {
+// write appends as much as two records of a journal take to a file, and waits for the disk.
+func write(disk *os.File) (time.Duration, error) {
 	began := time.Now()
-	_, err := d.Write(make([]byte, 512))
+	_, err := disk.Write(make([]byte, 512))
 	if err == nil {
-		err = syscall.Fdatasync(int(d.Fd()))
+		err = syscall.Fdatasync(int(disk.Fd()))
 	}
 	return time.Since(began), err
 }
 
 // bareKill kills such a process without anybody who waits, and returns how long it takes
 // until the kernel tells that it has ended, and one write to the disk.
-func (b *bench) bareKill(ctx context.Context, d disk) (time.Duration, error) {
+func (b *bench) bareKill(ctx context.Context, disk *os.File) (time.Duration, error) {
 	process, err := b.holder(ctx)
 	if err != nil {
 		return 0, err
@@ -181,7 +173,7 @@ func (b *bench) bareKill(ctx context.Context, d disk) (time.Duration, error) {
 			return 0, err
 		}
 	}
-	_, err = d.write()
+	_, err = write(disk)
 	return time.Since(began), err
 }
 

@@ -116,7 +116,7 @@ func Routes(open func() (*Help, error)) []webui.Route {
 		return webui.Route{Operation: op, MediaType: media, Serve: func(w http.ResponseWriter, r *http.Request) {
 			h, err := open()
 			if err != nil {
-				problems.Write(w, problems.New(http.StatusInternalServerError, "internal", "The manual cannot be read: %v. berth help shows it too.", err))
+				problems.Write(w, problems.New(http.StatusInternalServerError, "internal", "The manual cannot be read: %v.", err))
 				return
 			}
 			serve(h, w, r)
