@@ -376,6 +376,15 @@ bench-jobs: build ## run programs as jobs, beside fork and exec, Slurm, task-spo
 bench-front: build ## pass requests and streams through the front, beside a direct connection and nginx
 	go run ./test/bench/front -berth bin/berth-serve
 
+SOAK ?= 1h
+.PHONY: soak
+soak: build ## do everything at once for SOAK=1h, and say whether memory, files, goroutines, disk and acquires stay flat
+	go run ./test/soak -berth bin/berth -length $(SOAK)
+
+.PHONY: bench-heavy
+bench-heavy: build ## whether samplers keep their second with 5,000 processes and 10,000 control groups (two minutes; as root)
+	go run ./test/bench/heavy -berth bin/berth
+
 .PHONY: bench-startup
 bench-startup: build ## how soon berth status says something, beside a Go hello-world
 	go run ./test/bench/startup -berth bin/berth

@@ -74,6 +74,9 @@ type Client struct {
 	agent   string   // the program for which the client acts; see For
 
 	unanswered bool // see Unanswered
+
+	reach func(context.Context) error // see Reach
+	drop  func()                      // closes the connection that Reach left; nil if it leaves none
 }
 
 // New returns a client. It does not connect: the first call does.
@@ -99,6 +102,9 @@ func New(o Options) (*Client, error) {
 // Close closes idle connections. Later calls open new ones.
 func (c *Client) Close() {
 	c.http.CloseIdleConnections()
+	if c.drop != nil {
+		c.drop()
+	}
 	if c.streams != nil {
 		c.streams.close()
 	}
@@ -133,14 +139,34 @@ func (o Options) shown() func() string {
 // behind it. It looks again for every new connection, so a daemon may restart.
 func overSockets(o Options, paths []string) *Client {
 	dial := func(ctx context.Context) (net.Conn, error) { return dialFirst(ctx, "unix", paths) }
+	var reached atomic.Pointer[net.Conn] // by Reach, for the first request
 	transport := &http.Transport{
-		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			if conn := reached.Swap(nil); conn != nil {
+				return *conn, nil
+			}
+			return dial(ctx)
+		},
 		DisableCompression: true,
 		IdleConnTimeout:    90 * time.Second,
 	}
 	c := o.client("http://localhost", transport)
 	c.local, c.token = true, o.shown()
 	c.streams = newStreams(dial, c.token)
+	c.drop = func() {
+		if conn := reached.Swap(nil); conn != nil {
+			_ = (*conn).Close()
+		}
+	}
+	c.reach = func(ctx context.Context) error {
+		conn, err := dial(ctx)
+		if err != nil {
+			return err
+		}
+		c.drop()
+		reached.Store(&conn)
+		return nil
+	}
 	return c
 }
 

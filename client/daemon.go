@@ -14,6 +14,18 @@ func (c *Client) Ping(ctx context.Context) error {
 	return c.exchange(ctx, http.MethodGet, "/healthz", nil, nil, check)
 }
 
+// Reach looks whether there is a daemon: the error is a [*NoDaemonError] if there is none.
+// On a socket it connects, and the next request uses that connection, so that the question
+// takes no time. Anywhere else it does the same as Ping.
+func (c *Client) Reach(ctx context.Context) error {
+	if c.reach == nil {
+		return c.Ping(ctx)
+	}
+	limited, cancel := c.limit(ctx)
+	defer cancel()
+	return c.explain(ctx, "connect to", "the daemon", c.reach(limited))
+}
+
 // Ready reports whether the daemon can do its work. If it cannot, the error is
 // an [*api.Problem] that says why.
 func (c *Client) Ready(ctx context.Context) (api.Ready, error) {

@@ -152,3 +152,53 @@ func TestDefaultSockets(t *testing.T) {
 		t.Errorf("as a user %q, want %q", got, want)
 	}
 }
+
+// Reach finds a daemon that listens, and what is asked next goes over the connection that it
+// made. A client that asks nothing more closes it.
+func TestReach(t *testing.T) {
+	socket := filepath.Join(shortDir(t), "s")
+	c, err := New(Options{Socket: socket})
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := (*NoDaemonError)(nil)
+	if err := c.Reach(t.Context()); !errors.As(err, &missing) {
+		t.Fatalf("without a daemon: %v", err)
+	}
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	states := make(chan http.ConnState, 16)
+	server := &http.Server{
+		Handler:   http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
+		ConnState: func(_ net.Conn, s http.ConnState) { states <- s },
+	}
+	go func() { _ = server.Serve(listener) }()
+	defer server.Close()
+	if err := errors.Join(c.Reach(t.Context()), c.Ping(t.Context()), c.Ping(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	for opened := 0; ; {
+		state := <-states
+		if state == http.StateNew {
+			opened++
+		}
+		if state == http.StateClosed {
+			if opened != 1 {
+				t.Errorf("%d connections were made", opened)
+			}
+			break
+		}
+	}
+	if err := c.Reach(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	for state := range states {
+		if state == http.StateClosed {
+			break
+		}
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/upkeep"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/daemon"
+	"github.com/berth-gpu/berth/internal/process/footprint"
 )
 
 // daemonThreads is the number of threads for a program that sleeps nearly always: more
@@ -26,6 +27,9 @@ const (
 	// endLimit is how long after a signal the process ends, even if something hangs. It
 	// is more than a daemon needs and less than systemd waits before it kills.
 	endLimit = 9 * time.Second
+	// settled is when all that happens once has happened: the devices were found, every
+	// sampler has run, and the past and the rules of alerts were read.
+	settled = 20 * time.Second
 	// reportLimit is how long a daemon that has ended may take to say why.
 	reportLimit = 2 * time.Second
 )
@@ -66,6 +70,11 @@ func serve(ctx context.Context, o upkeep.ServeOptions) error {
 	}
 	defer d.Close()
 	defer reloadOnHangup(d)()
+	defer time.AfterFunc(settled, func() {
+		if err := footprint.Shed(); err != nil {
+			log.Debug("memory of the start is kept", "error", err)
+		}
+	}).Stop()
 	return d.Run(ctx)
 }
 

@@ -11,6 +11,8 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -38,16 +40,22 @@ type Env struct {
 }
 
 // New returns the berth command with all its subcommands.
-func New(env Env) *cobra.Command { return root(env, &console.Console{Env: env.Env}) }
+func New(env Env) *cobra.Command {
+	root, _ := tree(env, &console.Console{Env: env.Env}, "")
+	return root
+}
 
 // Run runs one command line, reports an error on Err, and returns the exit code.
 func Run(ctx context.Context, env Env, args []string) int {
 	con := &console.Console{Env: env.Env}
-	berth := root(env, con)
+	berth, grow := tree(env, con, firstWord(args))
 	refuseStrayWords(berth)
 	berth.SetArgs(args)
 	cmd, err := berth.ExecuteContextC(ctx)
-	err = translated(cmd, err)
+	if err != nil {
+		grow()
+		err = translated(cmd, err)
+	}
 	con.Report(err)
 	return con.ExitCode(ctx, err)
 }
@@ -62,8 +70,11 @@ place. Commands that only look work without a daemon too.
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no daemon, 4 refused by the
 daemon, 130 interrupted, 143 terminated.`
 
-func root(env Env, con *console.Console) *cobra.Command {
-	root := &cobra.Command{
+// tree returns the root command with the command below it that word names, and a function
+// that adds the others, which an explanation of a mistake looks at. If word names none, they
+// are all there.
+func tree(env Env, con *console.Console, word string) (root *cobra.Command, grow func()) {
+	root = &cobra.Command{
 		Use:              "berth",
 		Short:            "GPU resource manager",
 		Long:             longHelp,
@@ -81,26 +92,74 @@ func root(env Env, con *console.Console) *cobra.Command {
 	flags.StringVar(&con.URL, "url", "", "`ADDRESS` of a daemon on another machine, as in\nhttp://host:8000")
 	flags.BoolVar(&con.JSON, "json", false, "write JSON")
 
-	addGroup(root, "Look:", look.Commands(con, env.Top))
-	addGroup(root, "Jobs:", jobs.Commands(con))
-	addGroup(root, "Services:", services.Commands(con))
-	addGroup(root, "Leases:", leasing.Commands(con, env.Become))
-	addGroup(root, "Pipelines:", work.Commands(con))
-	addGroup(root, "Access:", rights.Commands(con, env.Agents))
-	addGroup(root, "The daemon:", upkeep.Commands(con, env.Daemon))
 	root.SetHelpCommand(newHelp(con, env.Topics))
 	nameTopics(root)
-	console.KeepAmounts(root)
-	return root
+	all := groups(env)
+	named := func(c console.Command) bool { return c.Is(word) }
+	if !slices.ContainsFunc(all, func(g group) bool { return slices.ContainsFunc(g.commands, named) }) {
+		add(root, con, all, func(console.Command) bool { return true })
+		return root, func() {}
+	}
+	add(root, con, all, named)
+	root.CompletionOptions.DisableDefaultCmd = true
+	return root, func() {
+		add(root, con, all, func(c console.Command) bool { return !named(c) })
+		root.CompletionOptions.DisableDefaultCmd = false
+		root.InitDefaultCompletionCmd()
+	}
 }
 
-// addGroup adds commands under a title of the help page.
-func addGroup(root *cobra.Command, title string, commands []*cobra.Command) {
-	root.AddGroup(&cobra.Group{ID: title, Title: title})
-	for _, cmd := range commands {
-		cmd.GroupID = title
+// group is what stands under one title of the help page.
+type group struct {
+	title    string
+	commands []console.Command
+}
+
+func groups(env Env) []group {
+	return []group{
+		{"Look:", look.Commands(env.Top)},
+		{"Jobs:", jobs.Commands()},
+		{"Services:", services.Commands()},
+		{"Leases:", leasing.Commands(env.Become)},
+		{"Pipelines:", work.Commands()},
+		{"Access:", rights.Commands(env.Agents)},
+		{"The daemon:", upkeep.Commands(env.Daemon)},
 	}
-	root.AddCommand(commands...)
+}
+
+// add makes the commands that are wanted, and adds them to the root.
+func add(root *cobra.Command, con *console.Console, all []group, wanted func(console.Command) bool) {
+	for _, g := range all {
+		if !root.ContainsGroup(g.title) {
+			root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		}
+		for _, named := range g.commands {
+			if !wanted(named) {
+				continue
+			}
+			cmd := named.New(con)
+			cmd.GroupID = g.title
+			console.KeepAmounts(cmd)
+			root.AddCommand(cmd)
+		}
+	}
+}
+
+// firstWord returns the word of a command line that names the command, or "" if that takes
+// a look at the flags of commands.
+func firstWord(args []string) string {
+	for i := 0; i < len(args); i++ {
+		switch arg := args[i]; {
+		case arg == "--socket" || arg == "--url":
+			i++ // its value
+		case arg == "--json" || strings.HasPrefix(arg, "--socket=") || strings.HasPrefix(arg, "--url="):
+		case strings.HasPrefix(arg, "-"):
+			return ""
+		default:
+			return arg
+		}
+	}
+	return ""
 }
 
 // refuseStrayWords makes commands that only group other commands refuse an unknown

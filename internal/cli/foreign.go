@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -42,7 +43,9 @@ var foreignFlags = map[string]string{
 }
 
 // unknown finds what a wrong command line has that no command of berth has.
-var unknown = regexp.MustCompile(`^unknown (?:command "([^"]+)" for "berth"|flag: (--[\w-]+)|shorthand flag: '(\w)' in)`)
+var unknown = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^unknown (?:command "([^"]+)" for "berth"|flag: (--[\w-]+)|shorthand flag: '(\w)' in)`)
+})
 
 // translated returns the error of a command line with the next step: for a word of another
 // tool, what to write instead. cmd is the command that the framework found.
@@ -50,7 +53,7 @@ func translated(cmd *cobra.Command, err error) error {
 	if err == nil {
 		return nil
 	}
-	found := unknown.FindStringSubmatch(err.Error())
+	found := unknown().FindStringSubmatch(err.Error())
 	if found == nil {
 		return console.Mistake(cmd, err)
 	}

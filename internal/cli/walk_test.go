@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,7 +124,7 @@ func TestDecimalAmountsAreTold(t *testing.T) {
 	for _, each := range commands(New(Env{})) {
 		each.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			con := new(console.Console)
-			cmd, _, err := root(Env{}, con).Find(strings.Fields(each.CommandPath())[1:])
+			cmd, _, err := made(con).Find(strings.Fields(each.CommandPath())[1:])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -137,7 +138,7 @@ func TestDecimalAmountsAreTold(t *testing.T) {
 		})
 		if strings.Contains(each.Use, " MEMORY") || strings.Contains(each.Use, "FIELD=VALUE") {
 			con := new(console.Console)
-			cmd, _, _ := root(Env{}, con).Find(strings.Fields(each.CommandPath())[1:])
+			cmd, _, _ := made(con).Find(strings.Fields(each.CommandPath())[1:])
 			arg := "4GB"
 			if strings.Contains(each.Use, "FIELD=VALUE") {
 				arg = "services.a.max_memory_mb=4GB"
@@ -149,6 +150,42 @@ func TestDecimalAmountsAreTold(t *testing.T) {
 	for _, name := range []string{"allocate", "resize", "exec", "submit", "explain", "adopt", "run", "set"} {
 		if !seen[name] {
 			t.Errorf("%s takes memory, and was not looked at: %v", name, seen)
+		}
+	}
+}
+
+// made returns the tree of all commands.
+func made(con *console.Console) *cobra.Command {
+	root, _ := tree(Env{}, con, "")
+	return root
+}
+
+// Each command is made by the words by which cobra would find it, and alone.
+func TestTreeOfOneCommand(t *testing.T) {
+	all := New(Env{}).Commands()
+	for _, whole := range all {
+		if whole.Name() == "help" {
+			continue
+		}
+		for _, word := range append([]string{whole.Name()}, whole.Aliases...) {
+			root, grow := tree(Env{}, new(console.Console), firstWord([]string{"--socket", "status", "--json", word, "--help"}))
+			names := func() (names []string) {
+				for _, cmd := range root.Commands() {
+					names = append(names, cmd.Name())
+				}
+				return names
+			}
+			if got := names(); !slices.Equal(got, []string{whole.Name()}) {
+				t.Errorf("%s: the tree has %v", word, got)
+			}
+			if grow(); len(slices.Compact(names())) < len(all) {
+				t.Errorf("%s: the whole tree has only %v", word, names())
+			}
+		}
+	}
+	for _, args := range [][]string{nil, {"help"}, {"--bogus", "status"}, {"nothing"}, {"--socket"}, {"__complete", "st"}} {
+		if root, _ := tree(Env{}, new(console.Console), firstWord(args)); len(root.Commands()) < len(all) {
+			t.Errorf("%q: the tree has only %d commands", args, len(root.Commands()))
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 
 	"github.com/berth-gpu/berth/docs"
 	"github.com/berth-gpu/berth/internal/access"
@@ -15,10 +16,8 @@ import (
 
 // pageGuests returns the routes of the page for people, and of the manual.
 func pageGuests() (guests []httpapi.Guest) {
-	routes := webui.New().Routes()
-	if manual, err := help.New(docs.Pages()); err == nil { // a test reads the same pages
-		routes = append(routes, manual.Routes()...)
-	}
+	manual := sync.OnceValues(func() (*help.Help, error) { return help.New(docs.Pages()) })
+	routes := append(webui.New().Routes(), help.Routes(manual)...)
 	for _, route := range routes {
 		guests = append(guests, httpapi.Guest{
 			Operation: route.Operation, MediaType: route.MediaType,

@@ -156,7 +156,7 @@ func (c *Console) Look(ctx context.Context, devices string) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = daemon.Ping(ctx)
+	err = daemon.Reach(ctx)
 	if err == nil {
 		return &Source{Client: daemon}, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -38,14 +39,14 @@ type Console struct {
 func (c *Console) Begin(cmd *cobra.Command) {
 	c.started, c.devicesGiven = true, cmd.Flags().Changed("devices")
 	for _, text := range slices.Compact(amounts(cmd)) {
-		if memory, err := gpu.ParseMiB(text); err == nil && decimal.MatchString(text) {
+		if memory, err := gpu.ParseMiB(text); err == nil && decimal().MatchString(text) {
 			fmt.Fprintf(c.Err, "berth: %s is taken as %s: write %s, because units of memory are powers of 1024 here\n", text, memory, strings.ReplaceAll(memory.Exact(), " ", ""))
 		}
 	}
 }
 
 // decimal finds amounts of memory in units that are powers of 1000 elsewhere.
-var decimal = regexp.MustCompile(`(?i)[0-9]\s*[kmgt]b$`)
+var decimal = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)[0-9]\s*[kmgt]b$`) })
 
 // written is the value of a flag that takes memory, with the text that it was given.
 type written struct {

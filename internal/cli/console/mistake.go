@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -21,10 +22,10 @@ func Mistake(cmd *cobra.Command, err error) error {
 	if err == nil {
 		return nil
 	}
-	if found := strayWord.FindStringSubmatch(err.Error()); found != nil {
+	if found := strayWord().FindStringSubmatch(err.Error()); found != nil {
 		return Unknown(cmd, found[1])
 	}
-	if wrongCount.MatchString(err.Error()) {
+	if wrongCount().MatchString(err.Error()) {
 		return miscounted(cmd, cmd.Flags().Args())
 	}
 	var hinted interface{ Hint() string }
@@ -43,8 +44,8 @@ func Mistake(cmd *cobra.Command, err error) error {
 }
 
 var (
-	strayWord  = regexp.MustCompile(`^unknown command "([^"]+)" for "`)
-	wrongCount = regexp.MustCompile(`^(accepts|requires) .* arg\(s\)`)
+	strayWord  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^unknown command "([^"]+)" for "`) })
+	wrongCount = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(accepts|requires) .* arg\(s\)`) })
 )
 
 // FlagMistake turns what the framework says about a wrong flag into a sentence with the

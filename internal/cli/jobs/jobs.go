@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/berth-gpu/berth/internal/text/words"
 	"github.com/spf13/cobra"
@@ -22,9 +23,18 @@ import (
 )
 
 // Commands returns the commands about jobs.
-func Commands(con *console.Console) []*cobra.Command {
-	return []*cobra.Command{
-		newSubmit(con), newJobs(con), newJob(con), newLogs(con), newWait(con), newCancel(con), newHold(con), newUnhold(con), newRedo(con), newPriority(con),
+func Commands() []console.Command {
+	return []console.Command{
+		console.Make(newSubmit, "submit"),
+		console.Make(newJobs, "jobs"),
+		console.Make(newJob, "job"),
+		console.Make(newLogs, "logs"),
+		console.Make(newWait, "wait"),
+		console.Make(newCancel, "cancel"),
+		console.Make(newHold, "hold"),
+		console.Make(newUnhold, "unhold"),
+		console.Make(newRedo, "redo"),
+		console.Make(newPriority, "priority"),
 	}
 }
 
@@ -85,7 +95,7 @@ func isUnknown(err error) bool {
 }
 
 // taskNumber is what follows the name of a job in that of a task.
-var taskNumber = regexp.MustCompile(`^(.+)(\.[0-9]+)$`)
+var taskNumber = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(.+)(\.[0-9]+)$`) })
 
 // pick returns the id of the job or task that a name means: an own one, or that of a user
 // for USER/NAME. Those that have not ended come first. Of those that have and are called
@@ -102,7 +112,7 @@ func pick(ctx context.Context, c *client.Client, name string) (id string, err er
 		}
 		theirs := named(all.Jobs, user)
 		id, err = console.Pick(name, theirs)
-		if task := taskNumber.FindStringSubmatch(name); errors.Is(err, console.ErrNothing) && task != nil {
+		if task := taskNumber().FindStringSubmatch(name); errors.Is(err, console.ErrNothing) && task != nil {
 			if id, err = console.Pick(task[1], theirs); err == nil {
 				id += task[2]
 			}

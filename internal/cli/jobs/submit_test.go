@@ -92,7 +92,9 @@ func (d *daemon) run(t *testing.T, environ []string, args ...string) (stdout, st
 		Terminal: func() (int, bool) { return 0, false },
 	}, Socket: socket}
 	root := &cobra.Command{Use: "berth", SilenceErrors: true, SilenceUsage: true, PersistentPreRun: func(cmd *cobra.Command, _ []string) { con.Begin(cmd) }}
-	root.AddCommand(Commands(con)...)
+	for _, each := range Commands() {
+		root.AddCommand(each.New(con))
+	}
 	root.SetArgs(args)
 	err = root.ExecuteContext(context.Background())
 	con.Report(err)

@@ -3,8 +3,6 @@
 package leasing
 
 import (
-	"github.com/spf13/cobra"
-
 	"github.com/berth-gpu/berth/internal/cli/console"
 )
 
@@ -12,9 +10,21 @@ import (
 type Become func(file string, command, environ []string) error
 
 // Commands returns the commands about leases.
-func Commands(con *console.Console, become Become) []*cobra.Command {
-	return []*cobra.Command{
-		newExec(con, become), newAllocate(con), newDeallocate(con), newLeases(con), newRelease(con), newRenew(con), newResize(con), newPace(con), newPark(con), newResume(con),
-		newOptimize(con), newLoop(con), newExplain(con), newAdopt(con),
+func Commands(become Become) []console.Command {
+	return []console.Command{
+		console.MakeWith(newExec, become, "exec"),
+		console.Make(newAllocate, "allocate"),
+		console.Make(newDeallocate, "deallocate"),
+		console.Make(newLeases, "leases"),
+		console.Make(newRelease, "release"),
+		console.Make(newRenew, "renew"),
+		console.Make(newResize, "resize"),
+		console.Make(newPace, "pace"),
+		console.Make(newPark, "park"),
+		console.Make(newResume, "resume"),
+		console.Make(newOptimize, "optimize"),
+		console.Make(newLoop, "loop"),
+		console.Make(newExplain, "explain"),
+		console.Make(newAdopt, "adopt"),
 	}
 }

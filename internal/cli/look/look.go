@@ -5,12 +5,18 @@
 package look
 
 import (
-	"github.com/spf13/cobra"
-
 	"github.com/berth-gpu/berth/internal/cli/console"
 )
 
 // Commands returns the read-only commands.
-func Commands(con *console.Console, top Top) []*cobra.Command {
-	return []*cobra.Command{newStatus(con), newTop(con, top), newEvents(con), newRecord(con), newExport(con), newReport(con), newQuery(con)}
+func Commands(top Top) []console.Command {
+	return []console.Command{
+		console.Make(newStatus, "status"),
+		console.MakeWith(newTop, top, "top"),
+		console.Make(newEvents, "events"),
+		console.Make(newRecord, "record"),
+		console.Make(newExport, "export"),
+		console.Make(newReport, "report"),
+		console.Make(newQuery, "query"),
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/text/words"
@@ -87,20 +88,22 @@ func misunderstood(err error) error {
 		return err
 	}
 	at := ""
-	if column := position.FindStringSubmatch(where); column != nil {
+	if column := position().FindStringSubmatch(where); column != nil {
 		at = " at character " + column[1]
 	}
 	return console.Hinted(console.Usage("the expression is wrong%s: %s", at, what), "for example: berth query 'max_over_time(gpu_power_usage_watts[1h])'")
 }
 
 var (
-	position = regexp.MustCompile(`1:(\d+)$`)
+	position = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`1:(\d+)$`) })
 
 	// within finds the parts of an expression that name no metric: labels, texts, times.
-	within = regexp.MustCompile(`\{[^}]*\}|\[[^\]]*\]|"[^"]*"|'[^']*'|\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)`)
+	within = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\{[^}]*\}|\[[^\]]*\]|"[^"]*"|'[^']*'|\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)`)
+	})
 
 	// names finds words in an expression, and whether a parenthesis follows.
-	names = regexp.MustCompile(`([a-zA-Z_:][a-zA-Z0-9_:]*)\s*(\(?)`)
+	names = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`([a-zA-Z_:][a-zA-Z0-9_:]*)\s*(\(?)`) })
 )
 
 // missed says what to do if nothing matches an expression: which metric was probably
@@ -110,7 +113,7 @@ func (o *queryOptions) missed(ctx context.Context, c *client.Client) string {
 	if err != nil {
 		return "/metrics lists the metrics."
 	}
-	for _, found := range names.FindAllStringSubmatch(within.ReplaceAllString(o.expr, " "), -1) {
+	for _, found := range names().FindAllStringSubmatch(within().ReplaceAllString(o.expr, " "), -1) {
 		base := strings.TrimSuffix(strings.TrimSuffix(found[1], ":max"), ":min")
 		if found[2] != "" || slices.Contains(known, base) || slices.Contains(operators, found[1]) {
 			continue

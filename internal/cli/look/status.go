@@ -1,6 +1,7 @@
 package look
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -105,12 +106,15 @@ func (o *statusOptions) ask(ctx context.Context, v *console.Source) (console.Sho
 		leasable, err := v.Available(ctx)
 		return &view.Device{Status: one, Leasable: view.LeasableOf(leasable, one.Device.UUID)}, err
 	}
+	leasable := make(chan api.Available, 1)
+	failed := make(chan error, 1)
+	go func() { // beside the larger question: who types the command waits for both
+		answer, err := v.Available(ctx)
+		leasable <- answer
+		failed <- err
+	}()
 	all, err := o.all(ctx, v)
-	if err != nil {
-		return nil, err
-	}
-	leasable, err := v.Available(ctx)
-	return &view.Status{StatusAll: all, Leasable: leasable, Local: v.Local}, err
+	return &view.Status{StatusAll: all, Leasable: <-leasable, Local: v.Local}, cmp.Or(err, <-failed)
 }
 
 // all asks for every device, with curves if there is room for them: they come in the

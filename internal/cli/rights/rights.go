@@ -3,12 +3,18 @@
 package rights
 
 import (
-	"github.com/spf13/cobra"
-
 	"github.com/berth-gpu/berth/internal/cli/console"
 )
 
 // Commands returns the commands about rights.
-func Commands(con *console.Console, agents Agents) []*cobra.Command {
-	return []*cobra.Command{newOpen(con), newSessions(con), newWhoami(con), newQuota(con), newToken(con), newAudit(con), newMCP(con, agents)}
+func Commands(agents Agents) []console.Command {
+	return []console.Command{
+		console.Make(newOpen, "open"),
+		console.Make(newSessions, "sessions"),
+		console.Make(newWhoami, "whoami"),
+		console.Make(newQuota, "quota"),
+		console.Make(newToken, "token"),
+		console.Make(newAudit, "audit"),
+		console.MakeWith(newMCP, agents, "mcp"),
+	}
 }

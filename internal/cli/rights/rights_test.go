@@ -64,7 +64,9 @@ func (d *daemon) run(t *testing.T, in string, args ...string) (out, errs string,
 	root.SetOut(&stdout)
 	root.SetErr(&stderr)
 	root.PersistentFlags().BoolVar(&con.JSON, "json", false, "")
-	root.AddCommand(Commands(con, nil)...)
+	for _, each := range Commands(nil) {
+		root.AddCommand(each.New(con))
+	}
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(t.Context())
 	err = console.Mistake(cmd, err)

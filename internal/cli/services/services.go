@@ -20,8 +20,15 @@ import (
 )
 
 // Commands returns the commands about services.
-func Commands(con *console.Console) []*cobra.Command {
-	return []*cobra.Command{newServices(con), newStart(con), newStop(con), newRestart(con), newMove(con), newImport(con)}
+func Commands() []console.Command {
+	return []console.Command{
+		console.Make(newServices, "services", "service"),
+		console.Make(newStart, "start"),
+		console.Make(newStop, "stop"),
+		console.Make(newRestart, "restart"),
+		console.Make(newMove, "move"),
+		console.Make(newImport, "import"),
+	}
 }
 
 func newServices(con *console.Console) *cobra.Command {

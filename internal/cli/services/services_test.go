@@ -81,7 +81,9 @@ func (d *daemon) run(t *testing.T, in string, args ...string) (out, errs string,
 	root.SetOut(&stdout)
 	root.SetErr(&stderr)
 	root.PersistentFlags().BoolVar(&con.JSON, "json", false, "")
-	root.AddCommand(Commands(con)...)
+	for _, each := range Commands() {
+		root.AddCommand(each.New(con))
+	}
 	root.SetArgs(args)
 	err = root.ExecuteContext(t.Context())
 	con.Report(err)

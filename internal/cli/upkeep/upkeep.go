@@ -6,8 +6,6 @@ package upkeep
 import (
 	"context"
 
-	"github.com/spf13/cobra"
-
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/desk/doctor"
 )
@@ -26,6 +24,21 @@ type Daemon struct {
 }
 
 // Commands returns the commands for the daemon.
-func Commands(con *console.Console, daemon Daemon) []*cobra.Command {
-	return []*cobra.Command{newServe(con, daemon), newFront(con, daemon), newConfig(con), newDoctor(con, daemon), newCheck(con), newDrain(con), newUndrain(con), newAlerts(con), newHooks(con), newJournal(con), newBackup(con), newRestore(con), newState(con), newVersion(con)}
+func Commands(daemon Daemon) []console.Command {
+	return []console.Command{
+		console.MakeWith(newServe, daemon, "serve"),
+		console.MakeWith(newFront, daemon, "front"),
+		console.Make(newConfig, "config"),
+		console.MakeWith(newDoctor, daemon, "doctor"),
+		console.Make(newCheck, "check"),
+		console.Make(newDrain, "drain"),
+		console.Make(newUndrain, "undrain"),
+		console.Make(newAlerts, "alerts"),
+		console.Make(newHooks, "hooks"),
+		console.Make(newJournal, "journal"),
+		console.Make(newBackup, "backup"),
+		console.Make(newRestore, "restore"),
+		console.Make(newState, "state"),
+		console.Make(newVersion, "version"),
+	}
 }

@@ -208,7 +208,7 @@ func (o *planOptions) probe(ctx context.Context, file *pipeline.File, request *a
 // becomeCommand is the hidden command that waits for the command to become.
 const becomeCommand = "become"
 
-func newBecome() *cobra.Command {
+func newBecome(*console.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:     becomeCommand,
 		Short:   "Wait for the order of berth plan --run, and become that command",

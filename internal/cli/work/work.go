@@ -3,12 +3,15 @@
 package work
 
 import (
-	"github.com/spf13/cobra"
-
 	"github.com/berth-gpu/berth/internal/cli/console"
 )
 
 // Commands returns the commands for pipelines and batches.
-func Commands(con *console.Console) []*cobra.Command {
-	return []*cobra.Command{newPlan(con), newRun(con), newWork(con), newBecome()}
+func Commands() []console.Command {
+	return []console.Command{
+		console.Make(newPlan, "plan"),
+		console.Make(newRun, "run"),
+		console.Make(newWork, "work"),
+		console.Make(newBecome, becomeCommand),
+	}
 }

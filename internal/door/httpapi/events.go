@@ -24,8 +24,11 @@ const (
 	// heartbeat is how often a silent stream sends a comment. The write fails if
 	// the reader is gone.
 	heartbeat = 15 * time.Second
-	// gather is how long a stream waits for more events before it sends them.
-	gather = 10 * time.Millisecond
+	// gather is how long a stream waits for more events before it sends them, if there
+	// are many.
+	gather = 3 * time.Millisecond
+	// few is how many times in a row a stream sends what has happened at once.
+	few = 100
 	// patience is how long one write to a reader may take before the stream ends.
 	patience = 10 * time.Second
 	// mostAtOnce limits the events that a stream encodes and sends at a time. The
@@ -114,6 +117,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	var pace pace
 	for sent := 0; out.err == nil; {
 		found, more := s.Events.Entries(after, mostAtOnce)
 		if len(found) > 0 {
@@ -147,9 +151,11 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 			return
 		case <-more:
-			// Send the events of the next moment together with this one, so that
-			// many events do not wake every reader each time.
-			pause(r.Context(), gather)
+			// A few events are sent at once. If there are many, those of a moment are
+			// sent together, so that they do not wake every reader each time.
+			if wait := pace.wait(time.Now()); wait > 0 {
+				pause(r.Context(), wait)
+			}
 		case <-beat.C:
 			if said == after {
 				out.write([]byte(": still here\n\n"))
@@ -204,6 +210,19 @@ func (s *server) eventPage(out *eventWriter, r *http.Request, q eventQuery, mine
 	t.Leave()
 	out.write(text)
 	out.flush()
+}
+
+// pace keeps a stream from sending more often than once in gather on average, and lets it
+// send at once a few times after a silence.
+type pace struct{ next time.Time } // when it would send if it had always sent once in gather
+
+// wait returns how long the stream waits before it sends what came now.
+func (p *pace) wait(now time.Time) time.Duration {
+	if longest := now.Add(-few * gather); p.next.Before(longest) {
+		p.next = longest
+	}
+	p.next = p.next.Add(gather)
+	return max(p.next.Sub(now), 0)
 }
 
 // pause waits, unless ctx ends first.

@@ -188,3 +188,32 @@ func TestFilteredStreamSaysHowFarItIs(t *testing.T) {
 		}
 	})
 }
+
+// A few events are sent as they come, and then no more than one in gather, however many
+// come; after a silence, a few are again.
+func TestPaceOfEvents(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var p pace
+	at := func(wait time.Duration) int { // how many sends have to wait no longer than that
+		for n := 0; ; n++ {
+			if p.wait(now) > wait {
+				return n
+			}
+		}
+	}
+	if n := at(0); n != few {
+		t.Errorf("%d are sent at once after a silence, want %d", n, few)
+	}
+	p = pace{}
+	sent, until := 0, now.Add(time.Second)
+	for ; now.Before(until); sent++ { // a flood: there is always something to send
+		now = now.Add(p.wait(now))
+	}
+	if most := int(time.Second/gather) + few + 1; sent > most+1 || sent < most-1 {
+		t.Errorf("a flood is sent in %d parts a second, want %d", sent, most)
+	}
+	now = now.Add(few * gather)
+	if n := at(0); n != few {
+		t.Errorf("%d are sent at once after the flood, want %d", n, few)
+	}
+}

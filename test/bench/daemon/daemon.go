@@ -194,6 +194,12 @@ func (d *Daemon) Rest(length time.Duration) (float64, error) {
 	return float64(after-before) / float64(time.Since(began)), err
 }
 
+// Files returns how many files the daemon has open.
+func (d *Daemon) Files() (int, error) {
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", d.cmd.Process.Pid))
+	return len(open), err
+}
+
 // Resident returns the MiB of memory that the daemon has.
 func (d *Daemon) Resident() (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid))

@@ -16,8 +16,11 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
@@ -58,10 +61,28 @@ func run(ctx context.Context, berth string, kills, releases int) error {
 	}
 	defer b.stop()
 	fmt.Println("| from … to the answer of the one who waits | n | p50 | p99 | longest | target for p99 |\n|---|---:|---:|---:|---:|---:|")
-	if err := b.report(ctx, "kill -9 of the holder", kills, 50*time.Millisecond, b.kill); err != nil {
+	disk, err := os.Create(filepath.Join(b.daemon.Dir, "floor"))
+	if err != nil {
 		return err
 	}
-	return b.report(ctx, "release", releases, 5*time.Millisecond, b.release)
+	defer disk.Close()
+	// Each beside its floor, in the same minutes.
+	for _, row := range []struct {
+		name   string
+		n      int
+		target time.Duration
+		once   func(context.Context) (time.Duration, error)
+	}{
+		{"floor: kill -9 until the kernel tells of it, and a write to the disk", kills, 0, func(ctx context.Context) (time.Duration, error) { return b.bareKill(ctx, disk) }},
+		{"kill -9 of the holder", kills, 3 * time.Millisecond, b.kill},
+		{"floor: a write to the disk", releases, 0, func(context.Context) (time.Duration, error) { return write(disk) }},
+		{"release", releases, 800 * time.Microsecond, b.release},
+	} {
+		if err := b.report(ctx, row.name, row.n, row.target, row.once); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // bench is a daemon with two clients that want its device.
@@ -103,32 +124,88 @@ func (b *bench) report(ctx context.Context, name string, n int, target time.Dura
 		times = append(times, took)
 	}
 	at := func(q float64) time.Duration { return figure.Quantile(times, q).Round(time.Microsecond) }
-	fmt.Printf("| %s | %d | %v | %v | %v | %v |\n", name, n, at(0.5), at(0.99), at(1), target)
+	wanted := ""
+	if target != 0 {
+		wanted = target.String()
+	}
+	fmt.Printf("| %s | %d | %v | %v | %v | %s |\n", name, n, at(0.5), at(0.99), at(1), wanted)
+	if target == 0 {
+		return nil
+	}
 	figure.Say(name+" → next, median", at(0.5).Seconds()*1e3, "ms", figure.Less)
 	figure.Say(name+" → next, p99", at(0.99).Seconds()*1e3, "ms", figure.Less)
 	return nil
 }
 
-// kill starts a process that holds the device, and kills it while another client
-// waits.
-func (b *bench) kill(ctx context.Context) (time.Duration, error) {
-	self, err := os.Executable()
+// write appends as much as two records of a journal take to a file, and waits for the disk.
+func write(disk *os.File) (time.Duration, error) {
+	began := time.Now()
+	_, err := disk.Write(make([]byte, 512))
+	if err == nil {
+		err = syscall.Fdatasync(int(disk.Fd()))
+	}
+	return time.Since(began), err
+}
+
+// bareKill kills such a process without anybody who waits, and returns how long it takes
+// until the kernel tells that it has ended, and one write to the disk.
+func (b *bench) bareKill(ctx context.Context, disk *os.File) (time.Duration, error) {
+	process, err := b.holder(ctx)
 	if err != nil {
 		return 0, err
+	}
+	defer process.Wait()
+	pidfd, err := unix.PidfdOpen(process.Process.Pid, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(pidfd)
+	began := time.Now()
+	if err := process.Process.Kill(); err != nil {
+		return 0, err
+	}
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, -1)
+		if n > 0 {
+			break
+		}
+		if err != nil && err != unix.EINTR {
+			return 0, err
+		}
+	}
+	_, err = write(disk)
+	return time.Since(began), err
+}
+
+// holder starts a process that holds the device.
+func (b *bench) holder(ctx context.Context) (*exec.Cmd, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
 	}
 	process := exec.CommandContext(ctx, self, "-hold", b.daemon.Socket)
 	process.Stderr = os.Stderr
 	said, err := process.StdoutPipe()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	if err := process.Start(); err != nil {
+		return nil, err
+	}
+	if _, err := said.Read(make([]byte, 1)); err != nil { // the process prints a byte when it holds the device
+		return nil, errors.Join(errors.New("the holder ended before it held the device"), err, process.Wait())
+	}
+	return process, nil
+}
+
+// kill starts a process that holds the device, and kills it while another client
+// waits.
+func (b *bench) kill(ctx context.Context) (time.Duration, error) {
+	process, err := b.holder(ctx)
+	if err != nil {
 		return 0, err
 	}
 	defer process.Wait()
-	if _, err := said.Read(make([]byte, 1)); err != nil { // the process prints a byte when it holds the device
-		return 0, errors.Join(errors.New("the holder ended before it held the device"), err)
-	}
 	granted := b.wait(ctx)
 	if err := b.isWaiting(ctx, granted); err != nil {
 		return 0, err

@@ -108,19 +108,27 @@ func (h *Help) render(p page) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Routes returns the paths of the manual.
-func (h *Help) Routes() []webui.Route {
-	route := func(id, path, media, summary string, serve http.HandlerFunc, parameters ...*huma.Param) webui.Route {
+// Routes returns the paths of a manual that open reads when a page is asked for first: in
+// most daemons none ever is, and the manual takes a megabyte.
+func Routes(open func() (*Help, error)) []webui.Route {
+	route := func(id, path, media, summary string, serve func(*Help, http.ResponseWriter, *http.Request), parameters ...*huma.Param) webui.Route {
 		op := &huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Tags: []string{"daemon"}, Parameters: parameters, Errors: []int{http.StatusNotFound}}
-		return webui.Route{Operation: op, MediaType: media, Serve: serve}
+		return webui.Route{Operation: op, MediaType: media, Serve: func(w http.ResponseWriter, r *http.Request) {
+			h, err := open()
+			if err != nil {
+				problems.Write(w, problems.New(http.StatusInternalServerError, "internal", "The manual cannot be read: %v.", err))
+				return
+			}
+			serve(h, w, r)
+		}}
 	}
 	text := &huma.Schema{Type: huma.TypeString}
 	return []webui.Route{
-		route("help", "/help", "text/html", "The manual: its index, or the sections that answer a question", h.index,
+		route("help", "/help", "text/html", "The manual: its index, or the sections that answer a question", (*Help).index,
 			&huma.Param{Name: "q", In: "query", Description: "Words to look for.", Schema: text}),
-		route("help-page", "/help/{page}", "text/html", "A page of the manual", func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, r.PathValue("page")) },
+		route("help-page", "/help/{page}", "text/html", "A page of the manual", func(h *Help, w http.ResponseWriter, r *http.Request) { h.serve(w, r, r.PathValue("page")) },
 			&huma.Param{Name: "page", In: "path", Required: true, Description: "Name of a topic, for which berth help TOPIC shows the same page.", Schema: text}),
-		route("help-picture", "/help/pictures/{file}", "image/png,image/svg+xml", "A picture of the manual", func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, "pictures/"+r.PathValue("file")) },
+		route("help-picture", "/help/pictures/{file}", "image/png,image/svg+xml", "A picture of the manual", func(h *Help, w http.ResponseWriter, r *http.Request) { h.serve(w, r, "pictures/"+r.PathValue("file")) },
 			&huma.Param{Name: "file", In: "path", Required: true, Description: "Name of the file.", Schema: text}),
 	}
 }
