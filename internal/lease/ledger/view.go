@@ -180,6 +180,22 @@ func (l *Ledger) Holdings(uuid string) []lease.Holding {
 	return l.book.Holdings(uuid)
 }
 
+// Noted lists the leases on a device that a sample of it is about, with the measured use
+// of each: those whose processes were measured there, and those that berth may park by
+// itself. It takes no time for the others, unless the settings say of a service that berth
+// may park its leases.
+func (l *Ledger) Noted(uuid string) []lease.Holding {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if !l.settings.ParkServices() {
+		return l.book.Noted(uuid)
+	}
+	return slices.DeleteFunc(l.book.Holdings(uuid), func(h lease.Holding) bool {
+		service := l.settings.Services[h.Lease.Holder.Service]
+		return h.Measured == 0 && !service.ParksItself(h.Lease)
+	})
+}
+
 // Page is a part of the leases and waiting requests at one moment.
 type Page struct {
 	Leases  []Held             // oldest grant first
