@@ -31,8 +31,9 @@ type View struct {
 func (l *Ledger) View() View {
 	l.mu.Lock() // not RLock: Waiting sorts the queue
 	defer l.mu.Unlock()
-	var v View
-	for _, each := range l.book.Leases() {
+	n, _ := l.book.Len()
+	v := View{Leases: make([]Held, 0, n)}
+	for each := range l.book.After(0) {
 		v.Leases = append(v.Leases, l.held(each))
 	}
 	v.Waiting = append(v.Waiting, l.book.Waiting()...)
@@ -107,11 +108,13 @@ func (l *Ledger) FindWaiting(k lease.Key) (r *lease.Request, position int, waits
 
 func (l *Ledger) held(each *lease.Lease) Held {
 	h := Held{Lease: each, Measured: make([]gpu.Opt[gpu.MiB], len(each.Parts)), KeptBy: l.holders.keptBy(each)}
-	if use, is := l.book.Pool(each.Key()); is {
-		h.InPool = &use
+	if each.Pool {
+		if use, is := l.book.Pool(each.Key()); is {
+			h.InPool = &use
+		}
 	}
 	for i, p := range each.Parts {
-		if o := l.devices[p.GPU]; o != nil {
+		if o := l.devices[p.GPU]; o != nil && len(o.owned) > 0 {
 			if m, seen := o.owned[each.Key()]; seen {
 				h.Measured[i] = gpu.Some(m)
 			}

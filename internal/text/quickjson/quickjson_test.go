@@ -130,7 +130,7 @@ func TestRead(t *testing.T) {
 	for _, text := range []string{
 		`{"id":"a"}`, `{"gpus":4,"id":"12345678"}`, `{"id":"a","parts":[]}`, `{"id":"a","parts":[{"gpu":"x"},{"gpu":"y","memory_mb":3}]}`,
 		`{"id":"a","state":"parked","share":1,"first":{"gpu":"x"},"last":{"gpu":"y"}}`, `{"id":"a","ref":"` + strings.Repeat("x", 128) + `"}`,
-		`{"id":"a","count":-2,"next":"b"}`,
+		`{"id":"a","count":-2,"next":"b"}`, `{"id":"a","fence":9223372036854775807}`, `{"id":"a","memory":-9223372036854775807}`, `{"id":"a","fence":1234567890123456789}`,
 		`{"id":"a","ttl":-1.5,"memory":-3,"begun":"2030-01-02T03:04:05Z","ends":"2030-01-02T03:04:05Z"}`,
 	} {
 		var got, want sample
@@ -144,7 +144,7 @@ func TestRead(t *testing.T) {
 	for _, text := range []string{
 		``, `{}`, `{"id":""}`, `{"id":"123456789"}`, `{"id":"a"} `, `{"id":"a","id":"b"}`, `{"id":"a","gpus":0}`, `{"id":"a","gpus":5}`, `{"id":"a","gpus":1.0}`,
 		`{"id":"a","share":1.5}`, `{"id":"a","share":-1}`, `{"id":"a","share":1.}`, `{"id":"a","share":01}`, `{"id":"a","state":"lost"}`, `{"id":"a","scope":["x"]}`,
-		`{"id":"a","fence":-1}`, `{"id":"a","fence":1234567890123456789}`, `{"id":"a","names":{}}`, `{"id":"a","foreign":{"text":""}}`, `{"id":"a","parts":[{}]}`,
+		`{"id":"a","fence":-1}`, `{"id":"a","fence":9223372036854775808}`, `{"id":"a","fence":18446744073709551615}`, `{"id":"a","fence":99999999999999999999}`, `{"id":"a","memory":-9223372036854775808}`, `{"id":"a","names":{}}`, `{"id":"a","foreign":{"text":""}}`, `{"id":"a","parts":[{}]}`,
 		`{"id":"ü"}`, `{"id":null}`, `{"id":"a","ref":"` + strings.Repeat("x", 129) + `"}`, `{"id":"a","unknown":1}`, `{"id":"a","shared":tru}`,
 	} {
 		if c.Read([]byte(text), new(sample)) {

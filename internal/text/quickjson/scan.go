@@ -112,7 +112,7 @@ func (s *scanner) bool() bool {
 }
 
 // digits reads a whole number without a sign, and returns its value if that has up to 18
-// digits.
+// digits, or is an int64.
 func (s *scanner) digits() (value int64, count int) {
 	if s.bad {
 		return 0, 0
@@ -131,10 +131,11 @@ func (s *scanner) digits() (value int64, count int) {
 func (s *scanner) int(least, most int64) int64 {
 	negative := s.take('-')
 	value, count := s.digits()
+	s.bad = s.bad || count > 19 || value < 0 // 19 digits are negative if they are too large for an int64
 	if negative {
 		value = -value
 	}
-	s.bad = s.bad || count > 18 || value < least || value > most
+	s.bad = s.bad || value < least || value > most
 	return value
 }
 
