@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// scanner reads compact JSON of a simple kind: no spaces, no escapes, no characters
-// beyond ASCII, no null. It reads nothing after the first violation.
+// scanner reads JSON of a simple kind: no spaces but one after a colon or a comma, as many
+// programs write it, no escapes, no characters beyond ASCII, no null. It reads nothing after the first violation.
 type scanner struct {
 	data []byte
 	at   int
@@ -42,10 +42,12 @@ func (s *scanner) fields(yield func(key []byte) bool) {
 	for !s.bad {
 		key := s.quoted()
 		s.expect(':')
+		s.take(' ')
 		if s.bad || !yield(key) || s.take('}') {
 			return
 		}
 		s.expect(',')
+		s.take(' ')
 	}
 }
 
@@ -60,6 +62,7 @@ func (s *scanner) items(yield func(n int) bool) {
 			return
 		}
 		s.expect(',')
+		s.take(' ')
 	}
 }
 
