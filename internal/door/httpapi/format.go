@@ -30,8 +30,8 @@ func formats() map[string]huma.Format {
 	return all
 }
 
-// leaseRoom is the usual room of a lease as JSON.
-const leaseRoom = 512
+// leaseRoom is room enough for a usual lease as JSON.
+const leaseRoom = 384
 
 // quickly returns an answer as JSON, or nil if only encoding/json writes it.
 func quickly(v any) []byte {

@@ -214,6 +214,7 @@ func (l *Ledger) Page(after placement.Mark, limit int) (p Page) {
 	defer l.mu.Unlock()
 	var leases []*lease.Lease
 	leases, p.Waiting, p.Last, p.More = placement.PageOf(l.book, after, limit)
+	p.Leases = make([]Held, 0, len(leases))
 	for _, each := range leases {
 		p.Leases = append(p.Leases, l.held(each))
 	}

@@ -30,6 +30,8 @@ type Placed struct {
 // them.
 func PageOf(b *lease.Book, after Mark, limit int) (leases []*lease.Lease, waiting []Placed, last Mark, more bool) {
 	last = after
+	n, _ := b.Len()
+	leases = make([]*lease.Lease, 0, min(n, limit))
 	for l := range b.After(after.Fence) {
 		if more = len(leases) == limit; more {
 			break
