@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/door/wire"
 )
 
 // get asks for path and reads the answer into a T.
@@ -153,6 +154,16 @@ func mediaType(resp *http.Response) string {
 }
 
 func decode(r io.Reader, into any) error {
+	if list, is := into.(*api.Leases); is {
+		var text bytes.Buffer
+		if _, err := text.ReadFrom(r); err != nil {
+			return fmt.Errorf("read the answer: %w", err)
+		}
+		if (*wire.LeasesBody)(list).Read(bytes.TrimSuffix(text.Bytes(), []byte("\n"))) {
+			return nil
+		}
+		return unmarshal(text.Bytes(), list)
+	}
 	if err := json.NewDecoder(r).Decode(into); err != nil {
 		return fmt.Errorf("read the answer: %w", err)
 	}

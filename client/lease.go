@@ -91,11 +91,16 @@ func (c *Client) Leases(ctx context.Context) (api.Leases, error) {
 			holder api.Holder
 			id     string
 		}
-		granted := map[name]bool{} // leases of this page, which may have been requests on an earlier one
-		for _, l := range page.Leases {
-			granted[name{l.Holder, l.ID}] = true
+		if len(all.Waiting) > 0 {
+			granted := map[name]bool{} // leases of this page, which may have been requests on an earlier one
+			for _, l := range page.Leases {
+				granted[name{l.Holder, l.ID}] = true
+			}
+			all.Waiting = slices.DeleteFunc(all.Waiting, func(w api.Waiting) bool { return w.For == "" && granted[name{w.Holder, w.ID}] })
 		}
-		all.Waiting = slices.DeleteFunc(all.Waiting, func(w api.Waiting) bool { return w.For == "" && granted[name{w.Holder, w.ID}] })
+		if len(all.Leases)+len(page.Leases) > cap(all.Leases) {
+			all.Leases = slices.Grow(all.Leases, max(len(all.Leases), len(page.Leases)))
+		}
 		all.Leases, all.Waiting, all.More = append(all.Leases, page.Leases...), append(all.Waiting, page.Waiting...), page.More
 	})
 	slices.SortStableFunc(all.Waiting, func(a, b api.Waiting) int { return cmp.Compare(a.Position, b.Position) })

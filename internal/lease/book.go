@@ -1,8 +1,7 @@
 package lease
 
 import (
-	"cmp"
-	"slices"
+	"iter"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -14,6 +13,7 @@ type Book struct {
 	fence    uint64 // of the newest grant
 	devices  map[string]*device
 	leases   shelf[entry, *entry]
+	grants   grants
 	waiting  shelf[waiter, *waiter]
 	users    map[Owner]*Count
 	services map[string]*Count
@@ -53,7 +53,7 @@ func (b *Book) Clone() *Book {
 		}
 		c.device(uuid).Foreign = d.Foreign
 	}
-	for e := range b.leases.all {
+	for e := range b.grants.all {
 		measured := make([]gpu.MiB, len(e.places))
 		for i, p := range e.places {
 			measured[i] = p.measured
@@ -114,11 +114,22 @@ func (b *Book) Request(k Key) *Request {
 // Leases lists all leases, oldest grant first.
 func (b *Book) Leases() []*Lease {
 	all := make([]*Lease, 0, b.leases.count)
-	for e := range b.leases.all {
+	for e := range b.grants.all {
 		all = append(all, e.lease)
 	}
-	slices.SortFunc(all, func(a, b *Lease) int { return cmp.Compare(a.Fence, b.Fence) })
 	return all
+}
+
+// After yields the leases that were granted after the one with a fence, oldest grant
+// first. The book must not change meanwhile.
+func (b *Book) After(fence uint64) iter.Seq[*Lease] {
+	return func(yield func(*Lease) bool) {
+		for e := range b.grants.after(fence) {
+			if !yield(e.lease) {
+				return
+			}
+		}
+	}
 }
 
 // Len returns the number of leases and of waiting requests.

@@ -11,7 +11,7 @@ import (
 // correct book never has one.
 func (b *Book) Check() error {
 	taken := b.takenFrom()
-	return errors.Join(b.checkLeases(), b.checkPools(taken), b.checkDevices(taken), b.checkAccounts(taken), b.checkAlarms(), b.checkQueue())
+	return errors.Join(b.checkLeases(), b.checkGrants(), b.checkNoted(), b.checkPools(taken), b.checkDevices(taken), b.checkAccounts(taken), b.checkAlarms(), b.checkQueue())
 }
 
 // takenFrom returns the memory that the children of each pool have, by the fence of the
@@ -62,6 +62,40 @@ func (b *Book) checkPools(taken map[uint64]gpu.MiB) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// checkGrants checks that the leases in the order of their fences are those on the shelf.
+func (b *Book) checkGrants() error {
+	n, last := 0, uint64(0)
+	for e := range b.grants.all {
+		if n++; e.lease.Fence <= last || b.leases.get(e.lease.Key()) != e {
+			return fmt.Errorf("lease %s with fence %d follows fence %d wrongly", e.lease.ID, e.lease.Fence, last)
+		}
+		last = e.lease.Fence
+		for l := range b.After(last - 1) {
+			if l != e.lease {
+				return fmt.Errorf("after fence %d comes %s, not %s", last-1, l.ID, e.lease.ID)
+			}
+			break
+		}
+	}
+	if n != b.leases.count || b.grants.gaps != len(b.grants.list)-n || b.grants.gaps > max(32, len(b.grants.list)/2) {
+		return fmt.Errorf("%d of %d leases are in order, with %d gaps in %d places", n, b.leases.count, b.grants.gaps, len(b.grants.list))
+	}
+	return nil
+}
+
+// checkNoted checks that the leases that a sample is about are the first on each device.
+func (b *Book) checkNoted() error {
+	for uuid, d := range b.devices {
+		for at, s := range d.spots {
+			p := s.entry.places[s.part]
+			if about := p.measured > 0 || s.entry.lease.Parkable; p.at != at || p.device != d || about != (at < d.noted) {
+				return fmt.Errorf("%s is at %d of %s, of which %d are noted", s.entry.lease.ID, at, uuid, d.noted)
+			}
+		}
+	}
+	return nil
 }
 
 func (b *Book) checkLeases() error {

@@ -11,7 +11,8 @@ import (
 type device struct {
 	Sum
 	known bool   // SetCapacity was called for it
-	spots []spot // every lease that has a part here
+	spots []spot // every lease that has a part here, first those that a sample is about
+	noted int    // number of those
 }
 
 // spot is one part of a lease, seen from the device.
@@ -59,6 +60,7 @@ func (b *Book) insert(l *Lease, measured []gpu.MiB) (shared bool) {
 			e.places[i].measured = sane(measured[i])
 		}
 		d.spots = append(d.spots, spot{e, i})
+		e.note(i)
 	}
 	e.user, e.service = accountOf(b.users, l.Holder.Owner()), accountOf(b.services, l.Holder.Service)
 	for _, group := range l.Groups {
@@ -71,6 +73,7 @@ func (b *Book) insert(l *Lease, measured []gpu.MiB) (shared bool) {
 	e.charge(1)
 	e.own(1)
 	shared = b.leases.put(e, l.Key())
+	b.grants.put(e)
 	e.alarm.key = &e.key
 	b.setAlarm(e)
 	b.queue.stale = true
@@ -81,18 +84,21 @@ func (b *Book) insert(l *Lease, measured []gpu.MiB) (shared bool) {
 func (b *Book) remove(e *entry) {
 	for i := range e.places {
 		e.count(i, -1)
-		d, at := e.places[i].device, e.places[i].at
-		last := d.spots[len(d.spots)-1]
-		d.spots[at] = last
-		last.entry.places[last.part].at = at
-		d.spots[len(d.spots)-1] = spot{}
-		d.spots = d.spots[:len(d.spots)-1]
+		d, last := e.places[i].device, len(e.places[i].device.spots)-1
+		if e.places[i].at < d.noted {
+			d.noted--
+			d.swap(e.places[i].at, d.noted)
+		}
+		d.swap(e.places[i].at, last)
+		d.spots[last] = spot{}
+		d.spots = d.spots[:last]
 	}
 	e.charge(-1)
 	e.own(-1)
 	e.leave(b)
 	b.dropAccounts(e.lease.Holder, e.lease.Groups...)
 	b.leases.remove(e)
+	b.grants.remove(e)
 	b.alarms.remove(&e.alarm)
 	b.queue.stale = true
 }
@@ -114,7 +120,33 @@ func (b *Book) replace(e *entry, l *Lease) {
 		b.queue.stale = true
 	}
 	e.lease = l
+	for i := range e.places {
+		e.note(i)
+	}
 	b.setAlarm(e)
+}
+
+// note puts a part of a lease among those that a sample of the device is about: its
+// processes were measured there, or berth may park it.
+func (e *entry) note(part int) {
+	d, at := e.places[part].device, e.places[part].at
+	switch about := e.places[part].measured > 0 || e.lease.Parkable; {
+	case about && at >= d.noted:
+		d.swap(at, d.noted)
+		d.noted++
+	case !about && at < d.noted:
+		d.noted--
+		d.swap(at, d.noted)
+	}
+}
+
+// swap swaps two spots.
+func (d *device) swap(i, j int) {
+	d.spots[i], d.spots[j] = d.spots[j], d.spots[i]
+	for _, at := range [...]int{i, j} {
+		s := d.spots[at]
+		s.entry.places[s.part].at = at
+	}
 }
 
 // setAlarm makes the alarm of a lease ring when something is due for it.

@@ -109,7 +109,7 @@ func (b *Book) Unknown(by *access.Actor, v access.Verb, k Key) error {
 			ids = append(ids, id)
 		}
 	}
-	for e := range b.leases.all {
+	for e := range b.grants.all {
 		add(&e.lease.Holder, e.lease.ID)
 	}
 	for w := range b.waiting.all {

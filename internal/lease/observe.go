@@ -22,12 +22,25 @@ func (b *Book) Holdings(uuid string) []Holding {
 	if d == nil {
 		return nil
 	}
-	all := make([]Holding, 0, len(d.spots))
-	for _, s := range d.spots {
-		l := s.entry.lease
-		held := Holding{l, l.Parts[s.part], s.entry.places[s.part].measured}
-		held.Part.Memory = s.entry.holds(s.part)
-		all = append(all, held)
+	return held(d.spots)
+}
+
+// Noted lists the leases on a device that a sample of it is about, largest first: those
+// whose processes were measured there, and those that say that berth may park them. Unlike
+// Holdings, it takes no time for the others.
+func (b *Book) Noted(uuid string) []Holding {
+	d := b.devices[uuid]
+	if d == nil {
+		return nil
+	}
+	return held(d.spots[:d.noted])
+}
+
+// held returns the holdings of spots, largest first.
+func held(spots []spot) []Holding {
+	all := make([]Holding, 0, len(spots))
+	for _, s := range spots {
+		all = append(all, s.holding())
 	}
 	slices.SortFunc(all, func(a, b Holding) int {
 		return cmp.Or(
@@ -36,6 +49,28 @@ func (b *Book) Holdings(uuid string) []Holding {
 			cmp.Compare(a.Lease.Fence, b.Lease.Fence))
 	})
 	return all
+}
+
+// Granted lists the leases on a device, oldest grant first.
+func (b *Book) Granted(uuid string) []Holding {
+	d := b.devices[uuid]
+	if d == nil {
+		return nil
+	}
+	all := make([]Holding, 0, len(d.spots))
+	for _, s := range d.spots {
+		all = append(all, s.holding())
+	}
+	slices.SortFunc(all, func(a, b Holding) int { return cmp.Compare(a.Lease.Fence, b.Lease.Fence) })
+	return all
+}
+
+// holding returns the part of a lease at a spot.
+func (s spot) holding() Holding {
+	l := s.entry.lease
+	held := Holding{l, l.Parts[s.part], s.entry.places[s.part].measured}
+	held.Part.Memory = s.entry.holds(s.part)
+	return held
 }
 
 // Observe sets how much memory the processes of a lease were measured to use on a
@@ -50,6 +85,7 @@ func (b *Book) Observe(k Key, uuid string, measured gpu.MiB) bool {
 			e.count(i, -1)
 			e.places[i].measured = sane(measured)
 			e.count(i, 1)
+			e.note(i)
 			return true
 		}
 	}

@@ -69,7 +69,7 @@ func (e *entry) parkable(b *Book) error {
 		return err
 	}
 	child := ""
-	for other := range b.leases.all {
+	for other := range b.grants.all {
 		if other.lease.Parent == e.lease.ID && other.key.Owner == e.key.Owner {
 			child = other.lease.ID
 		}

@@ -175,7 +175,7 @@ func TestPoolsSurviveAnyEnd(t *testing.T) {
 			switch h.draw("pools", 0, 6) {
 			case 0:
 				r := h.drawRequest()
-				r.Pool, r.Exclusive, r.GPUs, r.Memory = true, false, 1, gpu.MiB(h.draw("size", 1, 9))
+				r.Pool, r.Exclusive, r.Parkable, r.GPUs, r.Memory = true, false, false, 1, gpu.MiB(h.draw("size", 1, 9))
 				h.grant(r, false)
 			case 1, 2, 3:
 				h.child()

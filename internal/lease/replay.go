@@ -27,7 +27,7 @@ func (b *Book) Replay(r *stored.Entry) error {
 // refuses an entry, the journal contradicts itself, unless the error is a
 // *stored.VersionError.
 func (b *Book) Read(data []byte) (stored.Entry, error) {
-	r, err := stored.Decode(data)
+	r, err := decode(data)
 	if err == nil {
 		err = b.Replay(&r)
 	}

@@ -151,7 +151,7 @@ type Tally struct {
 // Tallies returns what every party holds and waits for.
 func (b *Book) Tallies() map[Party]Tally {
 	all := make(map[Party]Tally)
-	for e := range b.leases.all {
+	for e := range b.grants.all {
 		p := e.lease.Holder.party()
 		t := all[p]
 		t.Leases++

@@ -18,6 +18,16 @@ var entries = quickjson.Codec[stored.Entry]{Inline: []any{stored.By{}, stored.Le
 // AppendEntry appends an entry to dst as JSON without a newline. stored.Decode reads it.
 func AppendEntry(dst []byte, e *stored.Entry) []byte { return entries.Append(dst, e) }
 
+// decode reads an entry as stored.Decode does. It reads the usual ones itself, since a
+// daemon reads all of them before its first answer.
+func decode(data []byte) (stored.Entry, error) {
+	var e stored.Entry
+	if entries.Read(data, &e) && e.Version >= 1 && e.Version <= stored.Version {
+		return e, nil
+	}
+	return stored.Decode(data)
+}
+
 // EntryIn returns the entry of a durable effect. It uses the memory of an earlier entry
 // for the lease, if the entry has one.
 func EntryIn(used *stored.Lease, e *Effect) stored.Entry {

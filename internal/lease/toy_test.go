@@ -186,6 +186,7 @@ func (h *history) drawRequest() *Request {
 	case 1, 2:
 		r.Pool, r.GPUs, r.Memory = true, 1, gpu.MiB(h.draw("pool", 1, 8))
 	}
+	r.Parkable = !r.Pool && h.draw("parkable", 0, 3) == 0
 	switch r.Binding {
 	case ByTTL:
 		r.TTL = time.Duration(h.draw("ttl", 1, 50)) * time.Second

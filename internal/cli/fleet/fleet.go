@@ -105,6 +105,7 @@ func Parts(nodes []api.Node) []Part {
 				index[d.Device.UUID] = d.Device.Index
 			}
 		}
+		list = slices.Grow(list, len(n.Leases))
 		for i := range n.Leases {
 			l := &n.Leases[i]
 			one := Part{PodLease: l, Node: n.Name, Old: n.Down != "", Index: -1, First: true}

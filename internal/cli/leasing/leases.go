@@ -149,7 +149,10 @@ const mostShown = 10_000
 func (o *leasesOptions) choose(ctx context.Context, c *client.Client, filter view.LeaseFilter) (chosen api.Leases, missed string, err error) {
 	if o.limit == 0 {
 		all, err := c.Leases(ctx)
-		return filter.Apply(all), filter.Missed(all), err
+		if chosen = filter.Apply(all); len(chosen.Leases)+len(chosen.Waiting) == 0 {
+			missed = filter.Missed(all)
+		}
+		return chosen, missed, err
 	}
 	some := api.Leases{Leases: []api.Lease{}, Waiting: []api.Waiting{}}
 	for page, err := range c.LeasePages(ctx, o.limit) {

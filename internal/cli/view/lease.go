@@ -137,6 +137,9 @@ func (f LeaseFilter) Any() bool { return len(f.Services)+len(f.Users)+len(f.GPUs
 // yet.
 func (f LeaseFilter) Apply(all api.Leases) api.Leases {
 	chosen := api.Leases{Leases: []api.Lease{}, Waiting: []api.Waiting{}}
+	if !f.Any() && all.Leases != nil && all.Waiting != nil {
+		return api.Leases{Leases: all.Leases, Waiting: all.Waiting}
+	}
 	for _, l := range all.Leases {
 		on := slices.ContainsFunc(l.Parts, func(p api.LeasePart) bool { return slices.Contains(f.GPUs, p.GPU) })
 		if f.holder(l.Holder) && (len(f.GPUs) == 0 || on) {

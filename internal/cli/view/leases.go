@@ -78,6 +78,7 @@ func (s *Leases) parts() []fleet.Part {
 	for uuid, index := range s.GPUs {
 		node.Status.GPUs = append(node.Status.GPUs, api.Status{Device: gpu.Device{UUID: uuid, Index: index}})
 	}
+	node.Leases = make([]api.PodLease, 0, len(s.Leases.Leases))
 	for _, l := range s.Leases.Leases {
 		if len(l.Parts) > 0 {
 			node.Leases = append(node.Leases, api.PodLease{Lease: l})

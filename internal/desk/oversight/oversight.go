@@ -29,6 +29,9 @@ import (
 type Leases interface {
 	Observe(o placement.Observation)
 	Holdings(uuid string) []lease.Holding
+	// Noted lists the holdings of leases whose processes were measured on a device, and
+	// of those that berth may park by itself.
+	Noted(uuid string) []lease.Holding
 	Processes(uuid string) []ledger.Process
 	Sum(uuid string) ledger.DeviceSum
 }
@@ -96,7 +99,7 @@ func (o *Oversight) Observe(r monitor.Reading) {
 		o.Throttle(r)
 	}
 	uuid := r.Device.UUID
-	held, processes := o.Leases.Holdings(uuid), o.Leases.Processes(uuid)
+	held, processes := o.Leases.Noted(uuid), o.Leases.Processes(uuid)
 	o.measured(uuid, held, processes, &r.Sample)
 	if o.Reclaim != nil {
 		o.Reclaim.Full(uuid, r.Standing.Full, r.Sample.Time)
@@ -104,7 +107,11 @@ func (o *Oversight) Observe(r monitor.Reading) {
 	o.Idle.Observe(r.Device, &r.Sample, o.idlers(held, processes))
 	o.Energy.Observe(r.Device, &r.Sample, o.consumers(r.Device, processes, r.Sample.Processes != nil))
 	o.Watchdog.Look(r.Device, r.Sample.Time, held, o.strangers(processes))
-	o.Watchdog.Stop(r.Device, r.Sample.Time, halt(r), held)
+	why := halt(r)
+	if why != nil { // it concerns those that use nothing, too
+		held = o.Leases.Holdings(uuid)
+	}
+	o.Watchdog.Stop(r.Device, r.Sample.Time, why, held)
 }
 
 // Changed takes notice of a change in the book, and tells the keepers if a lease has

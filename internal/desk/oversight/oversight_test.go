@@ -85,6 +85,9 @@ func (w *world) Holdings(uuid string) []lease.Holding {
 	}
 	return w.holdings
 }
+func (w *world) Noted(uuid string) []lease.Holding {
+	return slices.DeleteFunc(slices.Clone(w.Holdings(uuid)), func(h lease.Holding) bool { return h.Measured == 0 && !h.Lease.Parkable })
+}
 func (w *world) Processes(string) []ledger.Process { return w.processes }
 func (w *world) Serves(line []process.ID) bool     { return line[0].PID == 99 }
 func (w *world) Release(fence uint64)              { w.note("mps: %d ended", fence) }
@@ -140,7 +143,7 @@ func TestObserve(t *testing.T) {
 		t.Errorf("the lease used %v at most", most)
 	}
 	if diff := cmp.Diff([]string{
-		"watchdog: look at GPU-a, 2 holdings", "watchdog: stop GPU-a is true, 2 holdings",
+		"watchdog: look at GPU-a, 1 holdings", "watchdog: stop GPU-a is true, 2 holdings",
 	}, w.told); diff != "" {
 		t.Error(diff)
 	}

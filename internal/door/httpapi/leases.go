@@ -163,7 +163,7 @@ func (s *server) leases(ctx context.Context, in *leasesQuery) (*listed[api.Lease
 		return nil, err
 	}
 	page, sight := s.Ledger.Page(after, in.most()), sightOf(ctx)
-	all := api.Leases{Leases: []api.Lease{}, Waiting: []api.Waiting{}}
+	all := api.Leases{Leases: make([]api.Lease, 0, len(page.Leases)), Waiting: make([]api.Waiting, 0, len(page.Waiting))}
 	belonging := s.Ledger.Belonging()
 	for _, held := range page.Leases {
 		l := sight.lease(held, belonging[held.Fence])

@@ -77,7 +77,14 @@ func (s *server) inPlace(w http.ResponseWriter, r *http.Request, pattern string,
 			}
 			w = settled{w}
 		}
-		s.mux.ServeHTTP(w, r)
+		if pattern == "POST /api/leases" && r.ContentLength > 0 && r.ContentLength <= smallBody {
+			if !arrivedSoon(w, r) {
+				problems.Write(w, problems.New(http.StatusRequestTimeout, "request_timeout", bodyMissing))
+				return
+			}
+			w = settled{w}
+		}
+		s.answer(w, r, pattern)
 		return
 	}
 	weight := weightOf(pattern, r)
@@ -100,7 +107,7 @@ func (s *server) inPlace(w http.ResponseWriter, r *http.Request, pattern string,
 		return
 	}
 	defer t.Leave()
-	s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), placeKey{}, t)))
+	s.answer(w, r.WithContext(context.WithValue(r.Context(), placeKey{}, t)), pattern)
 }
 
 // queryWait is how long a query waits for a place of its user.
@@ -136,9 +143,29 @@ func arrived(r *http.Request) bool {
 	if _, err := io.ReadFull(r.Body, body); err != nil {
 		return false
 	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.Body = &arrivedBody{*bytes.NewReader(body), body}
 	return true
 }
+
+// bodyTime is how long the body of an administrator may take to arrive, as with the
+// framework.
+const bodyTime = 5 * time.Second
+
+// arrivedSoon is arrived for a request that has no place to wait for.
+func arrivedSoon(w http.ResponseWriter, r *http.Request) bool {
+	limit := http.NewResponseController(w)
+	_ = limit.SetReadDeadline(time.Now().Add(bodyTime)) // what cannot set one is no connection
+	defer func() { _ = limit.SetReadDeadline(time.Time{}) }()
+	return arrived(r)
+}
+
+// arrivedBody is a body that has arrived.
+type arrivedBody struct {
+	bytes.Reader
+	text []byte
+}
+
+func (*arrivedBody) Close() error { return nil }
 
 // settled answers a request whose body has arrived. The framework gives each body five
 // seconds by a deadline on the connection. After the body, the server reads the

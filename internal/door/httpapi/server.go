@@ -137,6 +137,7 @@ func build(p Parts) *server {
 	s := &server{Parts: p, mux: http.NewServeMux(), seed: maphash.MakeSeed()}
 	config := huma.DefaultConfig("berth", p.Version)
 	config.DocsPath, config.SchemasPath, config.OpenAPIPath, config.CreateHooks = "", "", "", nil
+	config.Formats = formats()
 	config.Transformers = []huma.Transformer{s.asProblem, s.noteRefusal}
 	nameOptionals(config.Components.Schemas)
 	s.api = humago.New(s, config)

@@ -1,11 +1,13 @@
 package wire
 
 import (
+	"slices"
+
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/text/quickjson"
 )
 
-// The bodies of frames. They are the types of package api with their own encoding:
+// The bodies of frames, and lists of leases over HTTP. They are the types of package api with their own encoding:
 // Append writes JSON that decodes to the same value as the output of encoding/json, and
 // Read reads what Append wrote. Both take a fraction of the time, and every call on the
 // lease stream goes through them: with encoding/json and its checks, an acquire and a
@@ -20,10 +22,14 @@ type (
 	RenewalBody api.Renewal
 	LeaseBody   api.Lease
 	EndedBody   api.Ended
+	LeasesBody  api.Leases
 )
 
 // inLease has the structs in a lease that nearly every lease has.
 var inLease = []any{api.Lease{}, api.Holder{}, api.LeasePart{}}
+
+// inList has the other structs in a list of leases and waiting requests.
+var inList = []any{api.Waiting{}, api.Estimate{}, api.Belonging{}, api.Ancestor{}}
 
 // The order of some fields on the stream is older than that in package api.
 var (
@@ -32,6 +38,7 @@ var (
 	renewals quickjson.Codec[RenewalBody]
 	leases   = quickjson.Codec[LeaseBody]{Inline: inLease, After: movedInLease}
 	ends     = quickjson.Codec[EndedBody]{Inline: inLease, After: movedInLease}
+	lists    = quickjson.Codec[LeasesBody]{Inline: slices.Concat(inLease, inList)}
 
 	movedInLease = map[string]string{"isolated_by": "enforced_by", "energy_joules": "heir_pid", "waiting": "processes"}
 )
@@ -65,3 +72,9 @@ func (e *EndedBody) Append(dst []byte) []byte { return ends.Append(dst, e) }
 
 // Read reads the end of a lease.
 func (e *EndedBody) Read(data []byte) bool { return ends.Read(data, e) }
+
+// Append appends the list to dst as JSON.
+func (l *LeasesBody) Append(dst []byte) []byte { return lists.Append(dst, l) }
+
+// Read reads a list.
+func (l *LeasesBody) Read(data []byte) bool { return lists.Read(data, l) }

@@ -140,6 +140,21 @@ func TestAppendIsTheSameJSON(t *testing.T) {
 		v := anyLease().Draw(t, "lease")
 		same(t, v, v.Append(nil), (*LeaseBody).Read)
 	}))
+	t.Run("leases", rapid.MakeCheck(func(t *rapid.T) {
+		v := LeasesBody{Leases: []api.Lease{}, Waiting: []api.Waiting{}, More: api.More{Next: anyText().Draw(t, "next"), Note: anyText().Draw(t, "more")}}
+		for range rapid.IntRange(0, 3).Draw(t, "leases") {
+			v.Leases = append(v.Leases, api.Lease(anyLease().Draw(t, "lease")))
+		}
+		for range rapid.IntRange(0, 2).Draw(t, "waiting") {
+			w := api.Waiting{ID: anyText().Draw(t, "id"), Position: anyInt().Draw(t, "position"), Since: anyTime().Draw(t, "since"), Memory: gpu.MiB(anyInt().Draw(t, "memory"))}
+			if rapid.Bool().Draw(t, "estimated") {
+				likely := anyTime().Draw(t, "likely")
+				w.Deadline, w.Estimate = &likely, &api.Estimate{Likely: &likely, Unknown: anyText().Draw(t, "unknown")}
+			}
+			v.Waiting = append(v.Waiting, w)
+		}
+		same(t, v, v.Append(nil), (*LeasesBody).Read)
+	}))
 	t.Run("ended", rapid.MakeCheck(func(t *rapid.T) {
 		v := EndedBody{ID: anyText().Draw(t, "id")}
 		if rapid.Bool().Draw(t, "held") {
@@ -166,6 +181,14 @@ func TestReadTakesTheOrdinary(t *testing.T) {
 	var ended EndedBody
 	if !ended.Read(e.Append(nil)) || !reflect.DeepEqual(ended, e) {
 		t.Errorf("read %+v", ended)
+	}
+	list := LeasesBody{
+		Leases:  []api.Lease{api.Lease(l), {ID: "other", State: "active", Binding: "named", EnforcedBy: "none", Parts: []api.LeasePart{}, Processes: []api.Belonging{{GPU: "GPU-1", PID: 7, Evidence: "descent"}}}},
+		Waiting: []api.Waiting{{ID: "next", Position: 1, Since: expires, Estimate: &api.Estimate{Likely: &expires}}}, More: api.More{Next: "x"},
+	}
+	var leases LeasesBody
+	if !leases.Read(list.Append(nil)) || !reflect.DeepEqual(leases, list) {
+		t.Errorf("read %+v", leases)
 	}
 	release := ReleaseBody{ID: "embedder-1", Fence: 7}
 	if got := (ReleaseBody{}); !got.Read(release.Append(nil)) || got != release {
@@ -201,6 +224,7 @@ func FuzzRead(f *testing.F) {
 		agree(t, text, (*RenewalBody).Read)
 		agree(t, text, (*LeaseBody).Read)
 		agree(t, text, (*EndedBody).Read)
+		agree(t, text, (*LeasesBody).Read)
 	})
 }
 

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -94,8 +93,7 @@ type holdings struct {
 
 // holdings collects the leases on a device.
 func (k *kin) holdings(uuid string) holdings {
-	h := holdings{all: k.book.Holdings(uuid), byHolder: map[kinship.ID][]lease.Holding{}}
-	slices.SortFunc(h.all, func(a, b lease.Holding) int { return cmp.Compare(a.Lease.Fence, b.Lease.Fence) })
+	h := holdings{all: k.book.Granted(uuid), byHolder: map[kinship.ID][]lease.Holding{}}
 	here := make([]kinship.Lease, len(h.all))
 	for i, each := range h.all {
 		here[i] = k.of(each.Lease)
@@ -161,8 +159,11 @@ func charge(owners []lease.Holding, memory gpu.MiB, owned map[lease.Key]gpu.MiB)
 // in use before the next measurement.
 func (s *state) attribute(o *observed) {
 	uuid := o.Device.UUID
-	here := s.standing.holdings(uuid)
 	o.owned = map[lease.Key]gpu.MiB{}
+	var here holdings
+	if len(o.used) > 0 {
+		here = s.standing.holdings(uuid)
+	}
 	var known gpu.MiB
 	var shared []func() // charges to several leases, which take the room that the others leave
 	for _, u := range o.used {
@@ -180,8 +181,11 @@ func (s *state) attribute(o *observed) {
 	for _, charge := range shared {
 		charge()
 	}
-	for _, h := range here.all {
+	for _, h := range s.book.Noted(uuid) { // those without processes any more, too
 		s.book.Observe(h.Lease.Key(), uuid, o.owned[h.Lease.Key()])
+	}
+	for k, measured := range o.owned {
+		s.book.Observe(k, uuid, measured)
 	}
 	s.book.ObserveForeign(uuid, max(o.total-known, 0))
 }

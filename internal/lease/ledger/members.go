@@ -80,7 +80,7 @@ func (l *Ledger) BelongingTo(held *lease.Lease) (list []Process) {
 // leases that it is charged to. The caller holds mu.
 func (s *state) eachProcess(uuid string, do func(Process, []lease.Holding)) {
 	o := s.devices[uuid]
-	if o == nil {
+	if o == nil || len(o.used) == 0 {
 		return
 	}
 	here := s.standing.holdings(uuid)
@@ -195,7 +195,7 @@ func (s *state) rootsOf(held *lease.Lease) (holder process.ID, roots, others []p
 	}
 	for _, p := range held.Parts {
 		o := s.devices[p.GPU]
-		if o == nil {
+		if o == nil || len(o.used) == 0 {
 			continue
 		}
 		here := s.standing.holdings(p.GPU)

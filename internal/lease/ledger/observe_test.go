@@ -3,6 +3,7 @@ package ledger
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -388,5 +389,42 @@ func TestDeviceThatAppearsLater(t *testing.T) {
 		if near.Parts[0].GPU != dev(1) {
 			t.Errorf("the service is put on %s, and not where it runs", near.Parts[0].GPU)
 		}
+	})
+}
+
+// What a sample is about are the leases that were measured, and those that berth may park
+// by itself: because they say so, or because the settings of their service do.
+func TestNoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		k := w.start(t)
+		user := child(t).Process.Pid
+		k.device(0, 100)
+		k.grant(want("busy", 10, k.bound(user)))
+		for i := range 5 {
+			k.grant(want(fmt.Sprintf("quiet-%d", i), 1))
+		}
+		k.grant(want("parkable", 1, func(r *lease.Request) { r.Parkable = true }))
+		k.grant(want("served", 1, service("soft")))
+		noted := func(want ...string) {
+			t.Helper()
+			var got []string
+			for _, h := range k.Noted(dev(0)) {
+				got = append(got, h.Lease.ID)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("a sample is about %q, want %q", got, want)
+			}
+		}
+		noted("parkable")
+		k.device(0, 100, used(user, 20))
+		noted("busy", "parkable")
+		s := w.settings
+		s.Services = map[string]quota.Served{"soft": {Service: quota.Service{Name: "soft", Parkable: gpu.Some(true)}}}
+		k.Configure(s)
+		noted("busy", "parkable", "served")
+		k.device(0, 100)
+		noted("parkable", "served")
+		k.expect(83, 17, 0, 0)
 	})
 }

@@ -31,8 +31,9 @@ type View struct {
 func (l *Ledger) View() View {
 	l.mu.Lock() // not RLock: Waiting sorts the queue
 	defer l.mu.Unlock()
-	var v View
-	for _, each := range l.book.Leases() {
+	n, _ := l.book.Len()
+	v := View{Leases: make([]Held, 0, n)}
+	for each := range l.book.After(0) {
 		v.Leases = append(v.Leases, l.held(each))
 	}
 	v.Waiting = append(v.Waiting, l.book.Waiting()...)
@@ -107,11 +108,13 @@ func (l *Ledger) FindWaiting(k lease.Key) (r *lease.Request, position int, waits
 
 func (l *Ledger) held(each *lease.Lease) Held {
 	h := Held{Lease: each, Measured: make([]gpu.Opt[gpu.MiB], len(each.Parts)), KeptBy: l.holders.keptBy(each)}
-	if use, is := l.book.Pool(each.Key()); is {
-		h.InPool = &use
+	if each.Pool {
+		if use, is := l.book.Pool(each.Key()); is {
+			h.InPool = &use
+		}
 	}
 	for i, p := range each.Parts {
-		if o := l.devices[p.GPU]; o != nil {
+		if o := l.devices[p.GPU]; o != nil && len(o.owned) > 0 {
 			if m, seen := o.owned[each.Key()]; seen {
 				h.Measured[i] = gpu.Some(m)
 			}
@@ -180,6 +183,22 @@ func (l *Ledger) Holdings(uuid string) []lease.Holding {
 	return l.book.Holdings(uuid)
 }
 
+// Noted lists the leases on a device that a sample of it is about, with the measured use
+// of each: those whose processes were measured there, and those that berth may park by
+// itself. It takes no time for the others, unless the settings say of a service that berth
+// may park its leases.
+func (l *Ledger) Noted(uuid string) []lease.Holding {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if !l.settings.ParkServices() {
+		return l.book.Noted(uuid)
+	}
+	return slices.DeleteFunc(l.book.Holdings(uuid), func(h lease.Holding) bool {
+		service := l.settings.Services[h.Lease.Holder.Service]
+		return h.Measured == 0 && !service.ParksItself(h.Lease)
+	})
+}
+
 // Page is a part of the leases and waiting requests at one moment.
 type Page struct {
 	Leases  []Held             // oldest grant first
@@ -195,6 +214,7 @@ func (l *Ledger) Page(after placement.Mark, limit int) (p Page) {
 	defer l.mu.Unlock()
 	var leases []*lease.Lease
 	leases, p.Waiting, p.Last, p.More = placement.PageOf(l.book, after, limit)
+	p.Leases = make([]Held, 0, len(leases))
 	for _, each := range leases {
 		p.Leases = append(p.Leases, l.held(each))
 	}

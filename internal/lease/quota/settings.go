@@ -35,6 +35,17 @@ type Settings struct {
 	Limits Lookup
 }
 
+// ParkServices reports whether berth may park the leases of some service, whatever the
+// leases say.
+func (s *Settings) ParkServices() bool {
+	for _, service := range s.Services {
+		if service.Parkable.Or(false) {
+			return true
+		}
+	}
+	return false
+}
+
 // DeviceSettings are the settings of one device.
 type DeviceSettings struct {
 	Limit        gpu.MiB // zero means all of it

@@ -122,7 +122,9 @@ func (f *field) read(s *scanner, at unsafe.Pointer) {
 	case list:
 		items := reflect.NewAt(f.typ, at).Elem()
 		for n := range s.items {
-			items.Grow(1)
+			if n == items.Cap() {
+				items.Grow(max(1, n)) // and not by a quarter, since items are large
+			}
 			items.SetLen(n + 1)
 			f.of.read(s, unsafe.Add(items.UnsafePointer(), uintptr(n)*f.size))
 		}

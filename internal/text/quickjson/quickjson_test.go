@@ -36,6 +36,13 @@ type sample struct {
 	Parts   []inner          `json:"parts,omitempty"`
 	Foreign *other1          `json:"foreign,omitempty"`
 	Names   map[string]int   `json:"names,omitempty"`
+	More
+}
+
+// More is embedded.
+type More struct {
+	Next  string       `json:"next,omitempty"`
+	Count gpu.Opt[int] `json:"count,omitzero"`
 }
 
 // other1 is left to encoding/json.
@@ -65,6 +72,9 @@ func anySample() *rapid.Generator[sample] {
 		}
 		if rapid.Bool().Draw(t, "others") {
 			v.Foreign, v.Names = &other1{word.Draw(t, "text")}, map[string]int{"a": 1}
+		}
+		if rapid.Bool().Draw(t, "more") {
+			v.Next, v.Count = word.Draw(t, "next"), gpu.Some(rapid.Int().Draw(t, "count"))
 		}
 		return v
 	})
@@ -98,6 +108,7 @@ func TestAppend(t *testing.T) {
 		`{"id":""}`: {},
 		`{"id":"a","names":{"b":2},"gpus":3,"share":0.5}`:           {ID: "a", Names: map[string]int{"b": 2}, GPUs: 3, Share: 0.5},
 		`{"id":"a","ttl":60,"first":{"gpu":"g"},"last":{"gpu":""}}`: {ID: "a", TTL: gpu.Some(60.0), First: inner{GPU: "g"}, Last: new(inner)},
+		`{"id":"a","next":"b","count":0}`:                           {ID: "a", More: More{Next: "b", Count: gpu.Some(0)}},
 		`{"id":"a","ttl":1e+06}`:                                    {ID: "a", TTL: gpu.Some(1e6), Share: math.Copysign(0, -1)},
 	} {
 		if got := c.Append(nil, &v); string(got) != want {
@@ -119,6 +130,7 @@ func TestRead(t *testing.T) {
 	for _, text := range []string{
 		`{"id":"a"}`, `{"gpus":4,"id":"12345678"}`, `{"id":"a","parts":[]}`, `{"id":"a","parts":[{"gpu":"x"},{"gpu":"y","memory_mb":3}]}`,
 		`{"id":"a","state":"parked","share":1,"first":{"gpu":"x"},"last":{"gpu":"y"}}`, `{"id":"a","ref":"` + strings.Repeat("x", 128) + `"}`,
+		`{"id":"a","count":-2,"next":"b"}`, `{"id":"a","fence":9223372036854775807}`, `{"id":"a","memory":-9223372036854775807}`, `{"id":"a","fence":1234567890123456789}`,
 		`{"id":"a","ttl":-1.5,"memory":-3,"begun":"2030-01-02T03:04:05Z","ends":"2030-01-02T03:04:05Z"}`,
 	} {
 		var got, want sample
@@ -132,7 +144,7 @@ func TestRead(t *testing.T) {
 	for _, text := range []string{
 		``, `{}`, `{"id":""}`, `{"id":"123456789"}`, `{"id":"a"} `, `{"id":"a","id":"b"}`, `{"id":"a","gpus":0}`, `{"id":"a","gpus":5}`, `{"id":"a","gpus":1.0}`,
 		`{"id":"a","share":1.5}`, `{"id":"a","share":-1}`, `{"id":"a","share":1.}`, `{"id":"a","share":01}`, `{"id":"a","state":"lost"}`, `{"id":"a","scope":["x"]}`,
-		`{"id":"a","fence":-1}`, `{"id":"a","fence":1234567890123456789}`, `{"id":"a","names":{}}`, `{"id":"a","foreign":{"text":""}}`, `{"id":"a","parts":[{}]}`,
+		`{"id":"a","fence":-1}`, `{"id":"a","fence":9223372036854775808}`, `{"id":"a","fence":18446744073709551615}`, `{"id":"a","fence":99999999999999999999}`, `{"id":"a","memory":-9223372036854775808}`, `{"id":"a","names":{}}`, `{"id":"a","foreign":{"text":""}}`, `{"id":"a","parts":[{}]}`,
 		`{"id":"ü"}`, `{"id":null}`, `{"id":"a","ref":"` + strings.Repeat("x", 129) + `"}`, `{"id":"a","unknown":1}`, `{"id":"a","shared":tru}`,
 	} {
 		if c.Read([]byte(text), new(sample)) {

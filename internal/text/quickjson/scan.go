@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// scanner reads compact JSON of a simple kind: no spaces, no escapes, no characters
-// beyond ASCII, no null. It reads nothing after the first violation.
+// scanner reads JSON of a simple kind: no spaces but one after a colon or a comma, as many
+// programs write it, no escapes, no characters beyond ASCII, no null. It reads nothing after the first violation.
 type scanner struct {
 	data []byte
 	at   int
@@ -42,10 +42,12 @@ func (s *scanner) fields(yield func(key []byte) bool) {
 	for !s.bad {
 		key := s.quoted()
 		s.expect(':')
+		s.take(' ')
 		if s.bad || !yield(key) || s.take('}') {
 			return
 		}
 		s.expect(',')
+		s.take(' ')
 	}
 }
 
@@ -60,6 +62,7 @@ func (s *scanner) items(yield func(n int) bool) {
 			return
 		}
 		s.expect(',')
+		s.take(' ')
 	}
 }
 
@@ -112,7 +115,7 @@ func (s *scanner) bool() bool {
 }
 
 // digits reads a whole number without a sign, and returns its value if that has up to 18
-// digits.
+// digits, or is an int64.
 func (s *scanner) digits() (value int64, count int) {
 	if s.bad {
 		return 0, 0
@@ -131,10 +134,11 @@ func (s *scanner) digits() (value int64, count int) {
 func (s *scanner) int(least, most int64) int64 {
 	negative := s.take('-')
 	value, count := s.digits()
+	s.bad = s.bad || count > 19 || value < 0 // 19 digits are negative if they are too large for an int64
 	if negative {
 		value = -value
 	}
-	s.bad = s.bad || count > 18 || value < least || value > most
+	s.bad = s.bad || value < least || value > most
 	return value
 }
 

@@ -100,10 +100,7 @@ type maker struct {
 // object returns the table of a struct. It panics if it cannot, which is a mistake in the
 // struct that the first use finds.
 func (m *maker) object(t reflect.Type) *object {
-	o := new(object)
-	for i := range t.NumField() {
-		o.fields = append(o.fields, m.field(t.Field(i)))
-	}
+	o := &object{fields: m.fields(nil, t, 0)}
 	for moved, before := range m.after {
 		from, to := o.find(moved), o.find(before)
 		if from < 0 || to < 0 {
@@ -122,6 +119,23 @@ func (m *maker) object(t reflect.Type) *object {
 		}
 	}
 	return o
+}
+
+// fields appends the fields of a struct that begins at an offset. Those of a struct that
+// it embeds stand in the same object.
+func (m *maker) fields(all []field, t reflect.Type, at uint32) []field {
+	for i := range t.NumField() {
+		sf := t.Field(i)
+		if _, named := sf.Tag.Lookup("json"); sf.Anonymous && !named && sf.Type.Kind() == reflect.Struct {
+			all = m.fields(all, sf.Type, at+uint32(sf.Offset))
+			continue
+		}
+		f := m.field(sf)
+		f.offset += at
+		f.probe.at += at
+		all = append(all, f)
+	}
+	return all
 }
 
 // find returns the index of a field, or -1.

@@ -96,7 +96,7 @@ func (t *Table) Lines(width int, p Painter) []string {
 	for i, c := range t.Columns {
 		titles[i] = Cell{c.Title, Dim}
 	}
-	lines := t.row(nil, titles, widths, p)
+	lines := t.row(make([]string, 0, len(t.Rows)+1), titles, widths, p)
 	for _, row := range t.Rows {
 		lines = t.row(lines, row, widths, p)
 	}

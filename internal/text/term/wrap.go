@@ -66,6 +66,9 @@ func endsInDigit(s string) bool {
 // fold breaks a text into lines of at most width columns: after blanks, arrows and
 // underscores. It breaks a word that is longer than a line anywhere.
 func fold(text string, width int) []string {
+	if Columns(text) <= width && !strings.Contains(text, "\n") { // as most do, and the rest is slow
+		return []string{strings.TrimRight(text, " ")}
+	}
 	var lines []string
 	line := ""
 	for piece := range strings.SplitSeq(strings.NewReplacer(" ", " \n", "→", "→\n", "_", "_\n").Replace(text), "\n") {
