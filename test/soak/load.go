@@ -121,17 +121,22 @@ func (l *load) close() {
 		l.d.Close()
 	}
 	if l.dir != "" {
-		l.endServers()
+		l.endOthers()
 		_ = os.RemoveAll(l.dir)
 	}
 }
 
-// endServers ends the model servers that are left: programs of services outlive their daemon.
-func (l *load) endServers() {
+// endOthers ends what outlives the daemon: the front, and programs of services. Both name
+// files that only this run has.
+func (l *load) endOthers() {
+	own := [][]byte{[]byte(filepath.Join(l.dir, "server.py"))}
+	if l.d != nil {
+		own = append(own, []byte("\x00"+l.d.Socket+"\x00"))
+	}
 	found, _ := filepath.Glob("/proc/[0-9]*/cmdline") // the pattern is valid
 	for _, file := range found {
 		words, _ := os.ReadFile(file) // empty if the process is gone
-		if bytes.Contains(words, []byte(filepath.Join(l.dir, "server.py"))) {
+		if slices.ContainsFunc(own, func(name []byte) bool { return bytes.Contains(words, name) }) {
 			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 			}
