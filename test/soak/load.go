@@ -13,8 +13,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
@@ -31,6 +33,7 @@ type load struct {
 	c       *client.Client
 	front   string // address
 	running sync.WaitGroup
+	process sync.RWMutex // locked while the daemon is started again
 
 	mu    sync.Mutex // guards what follows
 	done  map[string]int
@@ -107,13 +110,37 @@ func freeAddress() (string, error) {
 
 func (l *load) close() {
 	if l.c != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		for _, name := range models {
+			_, _ = l.c.StopService(ctx, name, "the soak is over") // those that stay are ended below
+		}
+		cancel()
 		l.c.Close()
 	}
 	if l.d != nil {
 		l.d.Close()
 	}
 	if l.dir != "" {
+		l.endOthers()
 		_ = os.RemoveAll(l.dir)
+	}
+}
+
+// endOthers ends what outlives the daemon: the front, and programs of services. Both name
+// files that only this run has.
+func (l *load) endOthers() {
+	own := [][]byte{[]byte(filepath.Join(l.dir, "server.py"))}
+	if l.d != nil {
+		own = append(own, []byte("\x00"+l.d.Socket+"\x00"))
+	}
+	found, _ := filepath.Glob("/proc/[0-9]*/cmdline") // the pattern is valid
+	for _, file := range found {
+		words, _ := os.ReadFile(file) // empty if the process is gone
+		if slices.ContainsFunc(own, func(name []byte) bool { return bytes.Contains(words, name) }) {
+			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
 	}
 }
 
@@ -311,30 +338,32 @@ func (l *load) restart(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		l.setDown(true)
-		l.d.Kill()
-		if _, err := l.d.Begin("/readyz"); err != nil {
+		if err := l.again(); err != nil {
 			l.mu.Lock()
 			l.wrong["restart"] = err.Error()
 			l.mu.Unlock()
 			return
 		}
-		l.setDown(false)
 	}
+}
+
+func (l *load) again() error {
+	l.process.Lock()
+	defer l.process.Unlock()
+	l.setDown(true)
+	defer l.setDown(false)
+	l.d.Kill()
+	_, err := l.d.Begin("/readyz")
+	return err
 }
 
 func (l *load) setDown(down bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.down = down
-	l.done["restart"]++
-}
-
-// isDown reports whether the daemon is being started again.
-func (l *load) isDown() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.down
+	if down {
+		l.done["restart"]++
+	}
 }
 
 // acquired returns how long acquires took since the last call.

@@ -47,12 +47,9 @@ func watch(ctx context.Context, l *load, o options) (looks []look) {
 		if ctx.Err() != nil {
 			return looks
 		}
-		if l.isDown() {
-			continue
-		}
 		one, err := lookAt(l)
 		if err != nil {
-			continue // it is being started again, or nobody got a lease since
+			continue // it has just been started again, or nobody got a lease since
 		}
 		one.at = time.Since(began)
 		looks = append(looks, one)
@@ -68,6 +65,8 @@ func watch(ctx context.Context, l *load, o options) (looks []look) {
 }
 
 func lookAt(l *load) (one look, err error) {
+	l.process.RLock()
+	defer l.process.RUnlock()
 	var failed [3]error
 	one.values[memory], failed[0] = l.d.Resident()
 	open, failed1 := l.d.Files()
