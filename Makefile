@@ -341,6 +341,22 @@ bench-lease: build ## acquire and release, beside Redis, PostgreSQL and etcd
 bench-handover: build ## how soon a dead holder's lease, or a released one, is somebody else's
 	go run ./test/bench/handover -berth bin/berth
 
+.PHONY: bench-all
+bench-all: build ## run every benchmark twice, and mark what moved since the last table (half an hour; ONLY=lease,exec: only those)
+	go run ./test/bench/all -berth bin/berth -only '$(ONLY)'
+
+.PHONY: bench-growth
+bench-growth: build ## how costs grow with leases, users, requests, events, devices and series, with pictures in docs (minutes; as root)
+	go run ./test/bench/growth -berth bin/berth -pictures docs/pictures
+
+.PHONY: bench-event
+bench-event: build ## how soon a program in Go or Python hears of an event, beside a byte on a socket
+	go run ./test/bench/event -berth bin/berth
+
+.PHONY: bench-many
+bench-many: build ## 50,000 leases: acquire, list, restart and rest (minutes)
+	go run ./test/bench/many -berth bin/berth
+
 .PHONY: bench-exec
 bench-exec: build ## start a program under a lease, beside fork and exec, task-spooler and GNU parallel
 	go run ./test/bench/exec -berth bin/berth
@@ -358,8 +374,8 @@ bench-startup: build ## how soon berth status says something, beside a Go hello-
 	go run ./test/bench/startup -berth bin/berth
 
 .PHONY: bench-past
-bench-past: ## write a month of eight devices into the past: its size, its memory, the time of its graphs (minutes)
-	go run ./test/bench/past -explain
+bench-past: ## write a month of eight devices into the past: its size, its memory, the time of its graphs beside Prometheus' storage (minutes)
+	go run ./test/bench/past -explain -beside
 
 .PHONY: bench-hostile
 bench-hostile: build ## play a hostile user without rights, and measure what it costs others (minutes; as root)

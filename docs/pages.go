@@ -9,7 +9,7 @@ import (
 	"io/fs"
 )
 
-//go:embed *.md */*.md guide/recipes/*.md pictures/*.png
+//go:embed *.md */*.md guide/recipes/*.md pictures/*.png pictures/*.svg
 var pages embed.FS
 
 // Pages returns the folder.

@@ -122,12 +122,12 @@ func (d *Desk) move(ctx context.Context, by Caller, verb access.Verb, name lease
 	by.aside()
 	err = d.actOn(&by, verb, held, nil, why, func() error { return do(held) })
 	by.back(ctx)
-	if err != nil {
-		return api.Lease{}, Refused(err)
-	}
 	now, stands := d.Ledger.Find(held.Key())
-	if !stands || now.Fence != held.Fence {
+	switch {
+	case !stands || now.Fence != held.Fence: // which is why it was not moved, if it was not
 		return api.Lease{}, Refuse(Conflict, "lease_ended", "The lease %s ended meanwhile.", held.ID)
+	case err != nil:
+		return api.Lease{}, Refused(err)
 	}
 	l := LeaseOf(now)
 	d.Whereabouts(&l, true)

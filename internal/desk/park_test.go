@@ -145,6 +145,33 @@ func TestParkAndResume(t *testing.T) {
 	}
 }
 
+// quickEnd parks nothing: the lease ends while its memory moves.
+type quickEnd struct {
+	*garage
+	end func()
+}
+
+func (q quickEnd) Park(context.Context, lease.Key, uint64, access.Actor, string, bool) error {
+	q.end()
+	return errors.New("the lease has ended")
+}
+
+// That a lease ends meanwhile is no fault of the daemon.
+func TestALeaseThatEndsWhileItIsParked(t *testing.T) {
+	o, g, _ := withGarage(t)
+	by, name := self(t), lease.Name{ID: "a"}
+	if _, err := o.Acquire(t.Context(), by, api.LeaseRequest{ID: "a", Memory: 5000, Binding: "named", Timeout: gpu.Some(0.0)}); err != nil {
+		t.Fatal(err)
+	}
+	o.Desk.Parking = quickEnd{g, func() {
+		if _, err := o.Release(t.Context(), by, name, 0, true); err != nil {
+			t.Error(err)
+		}
+	}}
+	_, err := o.Park(t.Context(), by, name, api.Park{})
+	wants(t, "park what ends", err, "lease_ended")
+}
+
 // What the driver could not move, or nobody could bring back, is refused before it
 // is tried.
 func TestWhatIsNotParked(t *testing.T) {

@@ -212,16 +212,24 @@ func (n *Names) entry(uid int) *entry {
 	return e
 }
 
-// makeRoom forgets the user who is due soonest, if too many are known. Users whose lookup
-// is under way stay. The caller holds mu.
+// someKnown is among how many users the one to forget is chosen. They are more than the
+// lookups under way.
+const someKnown = 4 * maxLookups
+
+// makeRoom forgets a user, if too many are known: of some, which are others each time, the
+// one who is due soonest. To look at all of them would cost each newcomer more than the
+// lookup itself. Users whose lookup is under way stay. The caller holds mu.
 func (n *Names) makeRoom() {
 	if len(n.known) < maxKnown {
 		return
 	}
-	first, found := 0, false
+	first, found, looked := 0, false, 0
 	for uid, e := range n.known {
 		if e.pending == nil && (!found || e.next.Before(n.known[first].next)) {
 			first, found = uid, true
+		}
+		if looked++; looked == someKnown {
+			break
 		}
 	}
 	delete(n.known, first)

@@ -234,3 +234,16 @@ func TestManyUsers(t *testing.T) {
 		t.Errorf("%d users are remembered, want at most %d", len(n.known), maxKnown)
 	}
 }
+
+// What it costs to get to know one more user than are kept.
+func BenchmarkNewcomer(b *testing.B) {
+	n := New(func(uid int) (string, error) { return "u" + strconv.Itoa(uid), nil }, time.Minute)
+	for uid := range maxKnown {
+		n.Of(uid)
+	}
+	uid := maxKnown
+	for b.Loop() {
+		uid++
+		n.Of(uid)
+	}
+}

@@ -206,7 +206,7 @@ func (s *server) lease(ctx context.Context, in *leaseQuery) (*answer[api.Lease],
 	if !found {
 		return nil, s.Ledger.Unknown(sight.Actor, access.Look, k)
 	}
-	l := sight.lease(held, s.Ledger.Belonging()[held.Fence])
+	l := sight.lease(held, s.Ledger.BelongingTo(held.Lease))
 	s.Desk.Complete(&l, held, sight.owns(held.Holder))
 	s.Desk.TraceDescent(&l)
 	if in.Launch {

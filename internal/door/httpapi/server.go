@@ -88,7 +88,7 @@ type Parts struct {
 // Guest is a route of another door. This door checks who may use it.
 type Guest struct {
 	Operation *huma.Operation
-	MediaType string // of the answer
+	MediaType string // of the answer; several are separated by commas
 	Serve     func(w http.ResponseWriter, r *http.Request, who access.Actor)
 }
 
@@ -250,12 +250,17 @@ func (s *server) route(r *http.Request) (http.Handler, string) {
 	return answer, strings.TrimSuffix(pattern, onlyThis)
 }
 
-// raw serves a path whose answer is not one JSON object, and describes it.
+// raw serves a path whose answer is not one JSON object, and describes it. Media types of the
+// answer are separated by commas.
 func (s *server) raw(op huma.Operation, mediaType string, f http.HandlerFunc) {
 	if op.Responses == nil {
 		op.Responses = map[string]*huma.Response{}
 	}
-	op.Responses["200"] = &huma.Response{Description: "OK", Content: map[string]*huma.MediaType{mediaType: {}}}
+	content := map[string]*huma.MediaType{}
+	for each := range strings.SplitSeq(mediaType, ",") {
+		content[each] = &huma.MediaType{}
+	}
+	op.Responses["200"] = &huma.Response{Description: "OK", Content: content}
 	s.api.OpenAPI().AddOperation(&op)
 	s.HandleFunc(op.Method+" "+op.Path, f)
 }

@@ -65,7 +65,7 @@ func open(folder fs.FS) *Page {
 // Route is a path of the page. Serve answers GET and HEAD.
 type Route struct {
 	Operation *huma.Operation
-	MediaType string
+	MediaType string // of the answer; several are separated by commas
 	Serve     func(http.ResponseWriter, *http.Request)
 }
 

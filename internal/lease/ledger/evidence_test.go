@@ -125,6 +125,11 @@ func TestEvidenceThatFitsTwoLeases(t *testing.T) {
 		if all := k.Belonging(); len(all) != 2 || len(all[c]) != 1 || len(all[d]) != 1 || all[d][0].GPU != dev(0) {
 			t.Errorf("belonging: %v", all)
 		}
+		for _, held := range k.View().Leases {
+			if one, all := k.BelongingTo(held.Lease), k.Belonging()[held.Fence]; len(one) != len(all) {
+				t.Errorf("belonging to %s: %v, and of all %v", held.ID, one, all)
+			}
+		}
 	})
 }
 

@@ -84,7 +84,7 @@ func TestMeasuredByUser(t *testing.T) {
 		if !stands || held.Measured[0] != gpu.Some(measured) {
 			t.Errorf("of user %d: %+v", user, held)
 		}
-		if list := k.Belonging()[held.Fence]; len(list) != 1 || list[0].Memory != measured {
+		if list := k.BelongingTo(held.Lease); len(list) != 1 || list[0].Memory != measured {
 			t.Errorf("belonging to user %d: %+v", user, list)
 		}
 	}

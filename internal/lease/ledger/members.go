@@ -48,6 +48,34 @@ func (l *Ledger) Belonging() map[uint64][]Process {
 	return all
 }
 
+// BelongingTo lists the processes that were last seen under one lease, in the order of
+// Belonging. It looks only at the devices where processes were charged to that lease: who
+// has none costs no look at the others.
+func (l *Ledger) BelongingTo(held *lease.Lease) (list []Process) {
+	var uuids []string
+	for _, part := range held.Parts {
+		uuids = append(uuids, part.GPU)
+	}
+	slices.Sort(uuids)
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	for _, uuid := range uuids {
+		o := l.devices[uuid]
+		if o == nil {
+			continue
+		}
+		if _, charged := o.owned[held.Key()]; !charged {
+			continue
+		}
+		l.eachProcess(uuid, func(p Process, owners []lease.Holding) {
+			if slices.ContainsFunc(owners, func(h lease.Holding) bool { return h.Lease.Fence == held.Fence }) {
+				list = append(list, p)
+			}
+		})
+	}
+	return list
+}
+
 // eachProcess calls do with each process that was last seen on a device, and the
 // leases that it is charged to. The caller holds mu.
 func (s *state) eachProcess(uuid string, do func(Process, []lease.Holding)) {
@@ -117,8 +145,10 @@ func (l *Ledger) Family(k lease.Key, fence uint64) []process.ID {
 // what runs beside it.
 func (l *Ledger) Users(k lease.Key, fence uint64) (users, barred []process.ID) {
 	using := map[process.ID]bool{}
-	for _, p := range l.Belonging()[fence] {
-		using[p.Line[0]] = true
+	if held := l.Lease(k, fence); held != nil {
+		for _, p := range l.BelongingTo(held) {
+			using[p.Line[0]] = true
+		}
 	}
 	idle := func(id process.ID) bool {
 		return !slices.ContainsFunc(l.census.Ancestry(id), func(line process.ID) bool { return using[line] })

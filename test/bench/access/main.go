@@ -28,6 +28,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/berth-gpu/berth/test/bench/figure"
 )
 
 // The users who have nothing to do with roles.
@@ -103,6 +105,7 @@ func run(ctx context.Context, berth string) error {
 	for _, line := range wrong {
 		fmt.Println(line)
 	}
+	figure.Say("calls that are not answered as the page of rights says", float64(len(wrong)), "calls", figure.Less)
 	fmt.Printf("%d calls to %d routes by %d callers: %d not as %s says\n", calls, len(rights), callers, len(wrong), accessPage)
 	if len(wrong) > 0 {
 		return errors.New("the table and the daemon do not agree")

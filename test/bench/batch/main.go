@@ -1,8 +1,8 @@
 // Command batch measures the batch engine: how close the makespan of skewed
 // records comes to the lower bound, with and without a known cost, compared with
 // other ways to share them out; how many trivial records pass through one
-// worker; how much memory the runner takes for a long stream; and how many records pass
-// through a worker behind ssh (it needs an sshd).
+// worker; how much memory the runner takes for a long stream; how long berth.map takes
+// beside berth run; and how many records pass through a worker behind ssh (it needs an sshd).
 //
 //	go run ./test/bench/batch            two to three minutes
 //	go run ./test/bench/batch -stream 10 a stream of 10 GB
@@ -14,6 +14,8 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/batch"
@@ -30,7 +32,9 @@ func main() {
 	bound := flag.Duration("bound", 3*time.Second, "lower bound of the makespan to measure against")
 	stream := flag.Float64("stream", 2, "length of the stream in GB")
 	seed := flag.Uint64("seed", 1, "seed of the random lengths of the records")
-	part := flag.String("part", "all", "what to measure: makespan, throughput, memory, ssh or all")
+	part := flag.String("part", "all", "what to measure, separated by commas: makespan, throughput, memory, map, ssh or all")
+	program := flag.String("berth", "bin/berth", "the binary, for the part map")
+	mapped := flag.Int("map", 100_000, "how many records the part map has")
 	flag.Parse()
 	fmt.Printf("%s %s/%s, %d CPUs, %s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), time.Now().UTC().Format(time.DateOnly))
 	for _, m := range []struct {
@@ -40,9 +44,10 @@ func main() {
 		{"makespan", func() error { return makespan(*bound, *seed) }},
 		{"throughput", throughput},
 		{"memory", func() error { return memory(*stream) }},
+		{"map", func() error { return mapBesideRun(*program, *mapped) }},
 		{"ssh", overSSH},
 	} {
-		if *part == "all" || *part == m.name {
+		if *part == "all" || slices.Contains(strings.Split(*part, ","), m.name) {
 			if err := m.measure(); err != nil {
 				fmt.Fprintln(os.Stderr, "batch:", err)
 				os.Exit(1)

@@ -22,6 +22,7 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/outcome"
 	"github.com/berth-gpu/berth/internal/batch/record"
 	"github.com/berth-gpu/berth/internal/batch/worker"
+	"github.com/berth-gpu/berth/test/bench/figure"
 )
 
 const (
@@ -84,13 +85,16 @@ func makespan(bound time.Duration, seed uint64) error {
 	var ideal, unknown []time.Duration
 	for _, way := range ways {
 		fmt.Printf("%-42s", way.name)
-		for _, order := range [][]time.Duration{random, ascending, descending} {
+		for i, order := range [][]time.Duration{random, ascending, descending} {
 			took, err := way.run(order)
 			if err != nil {
 				fmt.Printf(" %v", err)
 				break
 			}
 			fmt.Printf(" %9.3f", took.Seconds()/best.Seconds())
+			if i == 0 && strings.HasPrefix(way.name, "berth") {
+				figure.Say("batch, makespan ÷ lower bound, "+way.name, took.Seconds()/best.Seconds(), "ratio", figure.Less)
+			}
 			switch {
 			case strings.HasPrefix(way.name, "ideal"):
 				ideal = append(ideal, took)

@@ -17,6 +17,7 @@ import (
 	"github.com/berth-gpu/berth/internal/batch/outcome"
 	"github.com/berth-gpu/berth/internal/batch/record"
 	"github.com/berth-gpu/berth/internal/batch/worker"
+	"github.com/berth-gpu/berth/test/bench/figure"
 )
 
 //go:embed echo.py
@@ -55,6 +56,9 @@ func throughput() error {
 		if err != nil {
 			return err
 		}
+		if t.Batch == 8192 {
+			figure.Say(fmt.Sprintf("batch, trivial records a second, one worker, ordered %t", t.Ordered), float64(r.Records)/r.Seconds, "records/s", figure.More)
+		}
 		fmt.Printf("batches of %-5d ordered %-5t  %9.0f records/s  runner %4.0f MB\n", t.Batch, t.Ordered, float64(r.Records)/r.Seconds, r.PeakMB)
 	}
 	return nil
@@ -72,6 +76,7 @@ func memory(gb float64) error {
 		if err != nil {
 			return err
 		}
+		figure.Say(fmt.Sprintf("batch, memory of the runner, %g GB with %d workers", part.share*gb, part.workers), r.PeakMB, "MB", figure.Less)
 		fmt.Printf("%6.2f GB, %d workers  %9.0f records/s  %4.0f MB/s  runner at most %4.0f MB\n", part.share*gb, part.workers, float64(r.Records)/r.Seconds,
 			float64(r.Records)*float64(t.Bytes)/r.Seconds/1e6, r.PeakMB)
 	}

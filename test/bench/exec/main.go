@@ -14,11 +14,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/berth-gpu/berth/test/bench/daemon"
+	"github.com/berth-gpu/berth/test/bench/figure"
 )
 
 func main() {
@@ -46,17 +48,19 @@ func run(berth string, rounds int) error {
 	if err != nil {
 		return err
 	}
-	version, err := exec.Command(berth, "version").Output()
-	if err != nil {
-		return fmt.Errorf("run %s version: %w; run make build first", berth, err)
-	}
-	fmt.Printf("%s%s/%s, %d CPUs, %s, %d rounds\n\n", version, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), time.Now().UTC().Format(time.DateOnly), rounds)
-	d, err := start(berth)
+	machine, err := daemon.Machine(berth)
 	if err != nil {
 		return err
 	}
-	defer d.stop()
-	contenders := d.contenders(berth)
+	fmt.Printf("%s, %d rounds\n\n", machine, rounds)
+	d, err := daemon.Start(daemon.Setup{Berth: berth, Devices: "sim:4"})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	env := append(os.Environ(), "BERTH_SOCKET="+d.Socket, "TS_SOCKET="+filepath.Join(d.Dir, "tsp"))
+	defer endSpooler(env)
+	contenders := contendersIn(env, berth)
 	for round := range rounds {
 		for _, c := range contenders {
 			if round%c.every != 0 {
@@ -75,10 +79,16 @@ func run(berth string, rounds int) error {
 	return tooMuch(contenders)
 }
 
-// contenders returns the contenders that are installed, and prints which are
+// endSpooler ends the server of task-spooler, which lives in the folder of its socket.
+func endSpooler(env []string) {
+	tsp := exec.Command("tsp", "-K")
+	tsp.Env = env
+	_ = tsp.Run() // fails if tsp is not installed or never ran
+}
+
+// contendersIn returns the contenders that are installed, and prints which are
 // not.
-func (d *daemon) contenders(berth string) []*contender {
-	env := append(os.Environ(), "BERTH_SOCKET="+d.socket, "TS_SOCKET="+filepath.Join(d.dir, "tsp"))
+func contendersIn(env []string, berth string) []*contender {
 	exec := []string{berth, "exec", "--memory", "1GiB", "--", "/bin/true"}
 	list := []*contender{
 		{name: "fork and exec", words: []string{"/bin/true"}, env: env, jobs: 1, every: 1},
@@ -132,10 +142,13 @@ func (c *contender) turn() (time.Duration, error) {
 
 func report(contenders []*contender) {
 	fmt.Printf("%-27s %10s %10s %14s %8s\n", "", "median", "p99", "over plain", "ratio")
-	plain := quantile(contenders[0].times, 0.5)
+	plain := figure.Quantile(contenders[0].times, 0.5)
 	for _, c := range contenders {
-		median := quantile(c.times, 0.5)
-		fmt.Printf("%-27s %10s %10s %14s %8.1f\n", c.name, show(median), show(quantile(c.times, 0.99)), "+"+show(median-plain), float64(median)/float64(plain))
+		median := figure.Quantile(c.times, 0.5)
+		if c != contenders[0] {
+			figure.Say(c.name+" over fork and exec", (median-plain).Seconds()*1e3, "ms", figure.Less)
+		}
+		fmt.Printf("%-27s %10s %10s %14s %8.1f\n", c.name, show(median), show(figure.Quantile(c.times, 0.99)), "+"+show(median-plain), float64(median)/float64(plain))
 	}
 }
 
@@ -145,18 +158,10 @@ const allowed = 2 * time.Millisecond
 // tooMuch returns an error if berth exec, the second contender, takes longer than
 // allowed.
 func tooMuch(contenders []*contender) error {
-	if over := quantile(contenders[1].times, 0.5) - quantile(contenders[0].times, 0.5); over > allowed {
+	if over := figure.Quantile(contenders[1].times, 0.5) - figure.Quantile(contenders[0].times, 0.5); over > allowed {
 		return fmt.Errorf("berth exec takes %s longer than a plain start; at most %s is allowed", show(over), show(allowed))
 	}
 	return nil
 }
 
 func show(d time.Duration) string { return fmt.Sprintf("%.2f ms", d.Seconds()*1000) }
-
-func quantile(times []time.Duration, q float64) time.Duration {
-	if len(times) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(times))
-	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
-}

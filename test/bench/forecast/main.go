@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/device/trace"
+	"github.com/berth-gpu/berth/test/bench/figure"
 )
 
 func main() {
@@ -92,6 +93,7 @@ func one(file string, every time.Duration) (good bool, err error) {
 	fmt.Println("      mean error in °C                                            90 % interval held")
 	fmt.Println("ahead  forecasts  power known  at present  it stays  a line      power known  at present")
 	for _, r := range rows {
+		figure.Say(fmt.Sprintf("forecast, %v ahead, %s", r.ahead, filepath.Base(file)), r.present, "°C", figure.Less)
 		fmt.Printf("%5v  %9d  %11.2f  %10.2f  %8.2f  %6.2f      %11s  %10s\n", r.ahead, r.forecasts, r.known, r.present, r.stays, r.line, percent(r.knownHeld), percent(r.presentHeld))
 	}
 	return report(verdicts(rows)), nil

@@ -1,5 +1,5 @@
-// Command foundations measures scrapes of 8 devices, the answers of the API
-// while one of four devices hangs, and what the idle daemon costs.
+// Command foundations measures scrapes of 8 devices, without leases and with 60, the
+// answers of the API while one of four devices hangs, and what the idle daemon costs.
 //
 // It starts the daemon itself, on simulated devices. It also starts Prometheus'
 // node exporter, if that is installed, to compare the scrapes with it in the
@@ -10,7 +10,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -20,84 +19,143 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/berth-gpu/berth/test/bench/daemon"
+	"github.com/berth-gpu/berth/test/bench/figure"
 )
 
 func main() {
-	berth := flag.String("berth", "bin/berth", "the binary to measure")
-	idle := flag.Duration("idle", 30*time.Second, "how long to watch the idle daemon")
+	var o options
+	flag.StringVar(&o.berth, "berth", "bin/berth", "the binary to measure")
+	flag.DurationVar(&o.idle, "idle", 30*time.Second, "how long to watch the idle daemon, with the past and without it")
+	flag.IntVar(&o.scrapes, "scrapes", 2000, "how many scrapes to measure")
+	parts := flag.String("parts", "scrapes,busy,soak,hang,idle", "what to measure, separated by commas")
 	flag.Parse()
-	if err := run(*berth, *idle); err != nil {
+	if err := run(o, strings.Split(*parts, ",")); err != nil {
 		fmt.Fprintln(os.Stderr, "foundations:", err)
 		os.Exit(1)
 	}
 }
 
-func run(berth string, idle time.Duration) error {
-	version, err := exec.Command(berth, "version").Output()
+type options struct {
+	berth   string
+	idle    time.Duration
+	scrapes int
+}
+
+func run(o options, names []string) error {
+	machine, err := daemon.Machine(o.berth)
 	if err != nil {
-		return fmt.Errorf("run %s version: %w; run make build first", berth, err)
+		return err
 	}
-	fmt.Printf("%s%s/%s, %d CPUs, %s\n", version, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), time.Now().UTC().Format(time.DateOnly))
-	for _, part := range []func(string, time.Duration) error{scrapes, soak, hang, idleCost} {
-		if err := part(berth, idle); err != nil {
-			return err
+	fmt.Println(machine)
+	parts := map[string]func(options) error{"scrapes": scrapes, "busy": busyScrapes, "soak": soak, "hang": hang, "idle": idleCost}
+	for _, name := range names {
+		part, known := parts[name]
+		if !known {
+			return fmt.Errorf("there is no part %q: use scrapes, busy, soak, hang and idle", name)
+		}
+		if err := part(o); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil
 }
 
+// machineOf8 starts a daemon with eight devices.
+func (o options) machineOf8(config string) (*daemon.Daemon, error) {
+	return daemon.Start(daemon.Setup{Berth: o.berth, Devices: "sim:dgx-h200", Config: config})
+}
+
 // scrapes reads the metrics of eight devices over and over.
-func scrapes(berth string, _ time.Duration) error {
-	d, err := start(berth, "sim:dgx-h200")
+func scrapes(o options) error {
+	d, err := o.machineOf8("")
 	if err != nil {
 		return err
 	}
-	defer d.stop()
-	ours, err := d.times("/metrics", 2000)
+	defer d.Close()
+	ours, err := times(d.HTTP, "http://berth/metrics", o.scrapes)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\nscrape of 8 devices        median %-9s p99 %s\n", quantile(ours, 0.5), quantile(ours, 0.99))
-	theirs, err := nodeExporter(300)
+	fmt.Printf("\nscrape of 8 devices        median %-9s p99 %s\n", round(ours, 0.5), round(ours, 0.99))
+	figure.Say("scrape of 8 devices", figure.Quantile(ours, 0.5).Seconds()*1e6, "µs", figure.Less)
+	theirs, err := nodeExporter(min(300, o.scrapes))
 	if err != nil {
 		fmt.Printf("node exporter              %v\n", err)
 		return nil
 	}
-	fmt.Printf("node exporter              median %-9s p99 %-9s ratio %.1f\n", quantile(theirs, 0.5), quantile(theirs, 0.99),
-		float64(quantile(theirs, 0.5))/float64(quantile(ours, 0.5)))
+	ratio := float64(figure.Quantile(ours, 0.5)) / float64(figure.Quantile(theirs, 0.5))
+	fmt.Printf("node exporter              median %-9s p99 %-9s ratio %.1f\n", round(theirs, 0.5), round(theirs, 0.99), 1/ratio)
+	figure.Say("scrape of 8 devices ÷ node exporter", ratio, "ratio", figure.Less)
+	return nil
+}
+
+// leasesOfBusy is how many leases a busy machine has.
+const leasesOfBusy = 60
+
+// busyScrapes reads the metrics of eight devices with leases, and measures what a scrape
+// costs the daemon.
+func busyScrapes(o options) error {
+	d, err := o.machineOf8("")
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	for i := range leasesOfBusy {
+		body := map[string]any{"id": fmt.Sprint("busy-", i), "service": fmt.Sprint("service-", i%10), "memory_mb": 1000, "slots": 0, "gpu": fmt.Sprint(i % 8), "binding": "named"}
+		if err := d.Ask("POST", "/api/leases", body, nil); err != nil {
+			return err
+		}
+	}
+	if _, err := times(d.HTTP, "http://berth/metrics", o.scrapes/10); err != nil { // warms everything up
+		return err
+	}
+	before, err := d.CPU()
+	if err != nil {
+		return err
+	}
+	took, err := times(d.HTTP, "http://berth/metrics", o.scrapes)
+	if err != nil {
+		return err
+	}
+	after, err := d.CPU()
+	if err != nil {
+		return err
+	}
+	cost := (after - before) / time.Duration(o.scrapes)
+	fmt.Printf("\nscrape of 8 devices with %d leases: median %s, p99 %s, %s of the daemon's CPU\n", leasesOfBusy, round(took, 0.5), round(took, 0.99), cost.Round(time.Microsecond))
+	figure.Say(fmt.Sprintf("scrape of 8 devices with %d leases, CPU", leasesOfBusy), cost.Seconds()*1e3, "ms", figure.Less)
 	return nil
 }
 
 // soak starts and ends scrapers and event readers, and compares how many
 // goroutines the daemon has before and after.
-func soak(berth string, _ time.Duration) error {
-	d, err := start(berth, "sim:dgx-h200")
+func soak(o options) error {
+	d, err := o.machineOf8("")
 	if err != nil {
 		return err
 	}
-	defer d.stop()
-	before, err := d.goroutines()
+	defer d.Close()
+	before, err := d.Goroutines()
 	if err != nil {
 		return err
 	}
 	const scrapes, readers = 10_000, 1_000
-	if _, err := d.times("/metrics", scrapes); err != nil {
+	if _, err := times(d.HTTP, "http://berth/metrics", scrapes); err != nil {
 		return err
 	}
 	for range readers {
-		if err := d.peek("/api/events"); err != nil {
+		if err := peek(d.HTTP, "http://berth/api/events"); err != nil {
 			return err
 		}
 	}
-	d.http.CloseIdleConnections()
+	d.HTTP.CloseIdleConnections()
 	var after int
 	for range 100 { // the daemon notices a moment later that a reader has left
-		if after, err = d.goroutines(); err != nil || after <= before {
+		if after, err = d.Goroutines(); err != nil || after <= before {
 			break
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -123,12 +181,17 @@ func nodeExporter(n int) ([]time.Duration, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	p := &program{cmd: cmd, http: http.DefaultClient, base: "http://" + address}
-	defer p.stop()
-	if err := p.wait("/metrics"); err != nil {
-		return nil, err
+	defer func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Wait()
+	}()
+	for range 200 {
+		if _, err = times(http.DefaultClient, "http://"+address+"/metrics", 1); err == nil {
+			return times(http.DefaultClient, "http://"+address+"/metrics", n)
+		}
+		time.Sleep(25 * time.Millisecond)
 	}
-	return p.times("/metrics", n)
+	return nil, fmt.Errorf("%s did not come up: %w", path, err)
 }
 
 const hangScenario = `
@@ -140,7 +203,7 @@ timeline:
 
 // hang asks for the status of all devices while one of four hangs, and measures
 // when that one becomes UNAVAILABLE and when it comes back.
-func hang(berth string, _ time.Duration) error {
+func hang(o options) error {
 	dir, err := os.MkdirTemp("", "berth-bench-")
 	if err != nil {
 		return err
@@ -150,18 +213,18 @@ func hang(berth string, _ time.Duration) error {
 	if err := os.WriteFile(scenario, []byte(hangScenario), 0o600); err != nil {
 		return err
 	}
-	d, err := start(berth, "sim:"+scenario)
+	d, err := daemon.Start(daemon.Setup{Berth: o.berth, Devices: "sim:" + scenario})
 	if err != nil {
 		return err
 	}
-	defer d.stop()
+	defer d.Close()
 	began := time.Now()
 	var during []time.Duration
 	var gone, back time.Duration
 	others := 0
 	for back == 0 && time.Since(began) < 40*time.Second {
 		asked := time.Now()
-		states, err := d.states()
+		states, err := states(d)
 		if err != nil {
 			return err
 		}
@@ -182,101 +245,53 @@ func hang(berth string, _ time.Duration) error {
 	if gone == 0 || back == 0 {
 		return errors.New("the hung device did not become UNAVAILABLE, or did not come back")
 	}
-	fmt.Printf("\none of four devices hangs  %d status calls meanwhile: median %s, p99 %s\n", len(during), quantile(during, 0.5), quantile(during, 0.99))
+	fmt.Printf("\none of four devices hangs  %d status calls meanwhile: median %s, p99 %s\n", len(during), round(during, 0.5), round(during, 0.99))
 	fmt.Printf("                           hang of 10 s from 2 s on: UNAVAILABLE at %.1f s, back at %.1f s; answers that touched the others: %d\n", gone.Seconds(), back.Seconds(), others)
 	return nil
 }
 
-// idleCost measures the processor time of a daemon that gets no requests.
-func idleCost(berth string, idle time.Duration) error {
-	d, err := start(berth, "sim:dgx-h200")
-	if err != nil {
-		return err
+// settle is how long a daemon has to finish what it began with.
+const settle = 3 * time.Second
+
+// idleCost measures the processor time of a daemon that gets no requests, with the past
+// that it keeps unless told otherwise, and without it.
+func idleCost(o options) error {
+	fmt.Println()
+	for _, past := range []struct{ words, config string }{
+		{"with the past", ""},
+		{"without the past", "past: off\n"},
+	} {
+		d, err := o.machineOf8(past.config)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		time.Sleep(settle)
+		share, err := d.Rest(o.idle)
+		if err != nil {
+			return err
+		}
+		memory, err := d.Resident()
+		if err != nil {
+			return err
+		}
+		fmt.Printf("idle daemon, 8 devices, %-16s %.3f %% of a core over %s at the default interval, %.0f MiB resident\n", past.words, share*100, o.idle, memory)
+		figure.Say("idle daemon, 8 devices, "+past.words+", of a core", share*100, "%", figure.Less)
+		figure.Say("idle daemon, 8 devices, "+past.words+", resident", memory, "MiB", figure.Less)
+		d.Close()
 	}
-	defer d.stop()
-	before, err := d.ticks()
-	if err != nil {
-		return err
-	}
-	time.Sleep(idle)
-	after, err := d.ticks()
-	if err != nil {
-		return err
-	}
-	const perSecond = 100 // USER_HZ, which Linux has fixed for programs
-	fmt.Printf("\nidle daemon, 8 devices     %.3f %% of a core over %s at the default interval, %d MiB resident\n",
-		float64(after-before)/perSecond/idle.Seconds()*100, idle, d.resident())
 	return nil
 }
 
-// program is a started program that serves HTTP.
-type program struct {
-	cmd  *exec.Cmd
-	dir  string
-	http *http.Client
-	base string
-}
-
-func start(berth, devices string) (*program, error) {
-	dir, err := os.MkdirTemp("", "berth-bench-")
-	if err != nil {
-		return nil, err
-	}
-	socket := filepath.Join(dir, "berth.sock")
-	cmd := exec.Command(berth, "serve", "--devices", devices, "--state-dir", dir, "--socket", socket, "--listen", "")
-	p := &program{cmd: cmd, dir: dir, base: "http://berth", http: &http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-		},
-	}}}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	return p, p.wait("/readyz")
-}
-
-func (p *program) stop() {
-	_ = p.cmd.Process.Signal(os.Interrupt)
-	_ = p.cmd.Wait()
-	if p.dir != "" {
-		_ = os.RemoveAll(p.dir)
-	}
-}
-
-func (p *program) wait(path string) error {
-	var err error
-	for range 200 {
-		if _, err = p.get(path); err == nil {
-			return nil
-		}
-		time.Sleep(25 * time.Millisecond)
-	}
-	p.stop()
-	return fmt.Errorf("%s did not come up: %w", p.cmd.Path, err)
-}
-
-func (p *program) get(path string) ([]byte, error) {
-	r, err := p.http.Get(p.base + path)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Body.Close()
-	body, err := io.ReadAll(r.Body)
-	if err == nil && r.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", path, r.Status)
-	}
-	return body, err
-}
-
 // peek opens a stream, reads its beginning and closes it.
-func (p *program) peek(path string) error {
+func peek(c *http.Client, address string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, "GET", p.base+path, nil)
+	r, err := http.NewRequestWithContext(ctx, "GET", address, nil)
 	if err != nil {
 		return err
 	}
-	answer, err := p.http.Do(r)
+	answer, err := c.Do(r)
 	if err != nil {
 		return err
 	}
@@ -285,25 +300,21 @@ func (p *program) peek(path string) error {
 	return err
 }
 
-// goroutines returns how many goroutines the program says it has.
-func (p *program) goroutines() (int, error) {
-	body, err := p.get("/metrics")
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(body)) {
-		if rest, ok := strings.CutPrefix(line, "go_goroutines "); ok {
-			return strconv.Atoi(strings.TrimSpace(rest))
-		}
-	}
-	return 0, errors.New("the metrics page has no go_goroutines")
-}
-
-func (p *program) times(path string, n int) ([]time.Duration, error) {
+// times asks for a page over and over.
+func times(c *http.Client, address string, n int) ([]time.Duration, error) {
 	took := make([]time.Duration, n)
 	for i := range took {
 		asked := time.Now()
-		if _, err := p.get(path); err != nil {
+		answer, err := c.Get(address)
+		if err != nil {
+			return nil, err
+		}
+		_, err = io.Copy(io.Discard, answer.Body)
+		_ = answer.Body.Close() // it was read
+		if err == nil && answer.StatusCode != http.StatusOK {
+			err = fmt.Errorf("%s: %s", address, answer.Status)
+		}
+		if err != nil {
 			return nil, err
 		}
 		took[i] = time.Since(asked)
@@ -311,15 +322,12 @@ func (p *program) times(path string, n int) ([]time.Duration, error) {
 	return took, nil
 }
 
-func (p *program) states() ([]string, error) {
-	body, err := p.get("/api/gpu/status/all")
-	if err != nil {
-		return nil, err
-	}
+// states returns the state of each device.
+func states(d *daemon.Daemon) ([]string, error) {
 	var all struct {
 		GPUs []struct{ State string }
 	}
-	if err := json.Unmarshal(body, &all); err != nil {
+	if err := d.Ask("GET", "/api/gpu/status/all", nil, &all); err != nil {
 		return nil, err
 	}
 	var states []string
@@ -329,40 +337,8 @@ func (p *program) states() ([]string, error) {
 	return states, nil
 }
 
-func (p *program) ticks() (int, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	user, err := strconv.Atoi(fields[11])
-	if err != nil {
-		return 0, err
-	}
-	system, err := strconv.Atoi(fields[12])
-	return user + system, err
-}
-
-func (p *program) resident() int {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			kib, _ := strconv.Atoi(strings.Fields(rest)[0])
-			return kib / 1024
-		}
-	}
-	return 0
-}
-
-func quantile(took []time.Duration, q float64) time.Duration {
-	if len(took) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(took))
-	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)].Round(time.Microsecond)
+func round(took []time.Duration, q float64) time.Duration {
+	return figure.Quantile(took, q).Round(time.Microsecond)
 }
 
 func freeAddress() (string, error) {

@@ -8,13 +8,14 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"slices"
 	"time"
+
+	"github.com/berth-gpu/berth/test/bench/figure"
 )
 
 func main() {
@@ -77,7 +78,7 @@ func run(program, swap string, rounds int, each time.Duration, long, open int) e
 					return fmt.Errorf("%s with %d clients: %w", c.name, n, err)
 				}
 				r.rate = append(r.rate, rate)
-				r.p50, r.p99 = append(r.p50, quantile(times, 0.5)), append(r.p99, quantile(times, 0.99))
+				r.p50, r.p99 = append(r.p50, figure.Quantile(times, 0.5)), append(r.p99, figure.Quantile(times, 0.99))
 				if rate, _, err = load(c, lean, n, each, short); err != nil {
 					return fmt.Errorf("%s with %d lean clients: %w", c.name, n, err)
 				}
@@ -99,7 +100,17 @@ func run(program, swap string, rounds int, each time.Duration, long, open int) e
 	}
 	fmt.Println()
 	front, direct, nginx := results["front"], results["direct"], results["nginx"]
-	fmt.Printf("added by the front at p50 with one client: %.0f µs (at most 250)\n", 1e6*(median(front[1].p50)-median(direct[1].p50)))
+	added := 1e6 * (median(front[1].p50) - median(direct[1].p50))
+	fmt.Printf("added by the front at p50 with one client: %.0f µs (at most 250)\n", added)
+	figure.Say("front, added to a request", added, "µs", figure.Less)
+	for _, n := range clients {
+		figure.Say(fmt.Sprintf("front, requests, %d at once", n), median(front[n].rate), "requests/s", figure.More)
+		figure.Say(fmt.Sprintf("front, streams, %d at once", n), median(front[n].streams), "streams/s", figure.More)
+		if nginx != nil {
+			figure.Say(fmt.Sprintf("front ÷ nginx, requests, %d at once", n), median(front[n].rate)/median(nginx[n].rate), "ratio", figure.More)
+			figure.Say(fmt.Sprintf("front ÷ nginx, streams, %d at once", n), median(front[n].streams)/median(nginx[n].streams), "ratio", figure.More)
+		}
+	}
 	if nginx != nil {
 		fmt.Printf("added by nginx at p50 with one client: %.0f µs\n", 1e6*(median(nginx[1].p50)-median(direct[1].p50)))
 		for _, n := range clients {
@@ -165,6 +176,7 @@ func (s *stage) memory(long, open int) error {
 		}
 	}
 	third := thousands / 3
+	figure.Say(fmt.Sprintf("front, resident with %d open streams", open), sizes[len(sizes)-1], "MiB", figure.Less)
 	streams := slices.Max(sizes[parts+2*third:])/slices.Max(sizes[parts+third:parts+2*third]) - 1
 	fmt.Printf("it grew by %.0f %% from the first quarter of the requests to the last, and by %.0f %% from the second third of the streams to the last (at most %.0f %%)\n", 100*requests, 100*streams, 100*flat)
 	if requests > flat || streams > flat {
@@ -173,13 +185,4 @@ func (s *stage) memory(long, open int) error {
 	return nil
 }
 
-func median(values []float64) float64 { return quantile(values, 0.5) }
-
-func quantile[T cmp.Ordered](values []T, q float64) T {
-	sorted := slices.Sorted(slices.Values(values))
-	if len(sorted) == 0 {
-		var none T
-		return none
-	}
-	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
-}
+func median(values []float64) float64 { return figure.Quantile(values, 0.5) }

@@ -9,7 +9,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -17,15 +16,14 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
-	"runtime"
-	"slices"
 	"syscall"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/test/bench/daemon"
+	"github.com/berth-gpu/berth/test/bench/figure"
 )
 
 func main() {
@@ -49,18 +47,12 @@ func main() {
 }
 
 func run(ctx context.Context, berth string, kills, releases int) error {
-	version, err := exec.Command(berth, "version").Output()
-	if err != nil {
-		return fmt.Errorf("run %s version: %w; run make build first", berth, err)
-	}
-	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease") // for the record only
-	fmt.Printf("%s%s, %d CPUs, Linux %s, %s\n\n", version, time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), bytes.TrimSpace(kernel), runtime.Version())
-	dir, err := os.MkdirTemp("", "bench-handover-")
+	machine, err := daemon.Machine(berth)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	b, err := start(ctx, berth, dir)
+	fmt.Printf("%s\n\n", machine)
+	b, err := start(berth)
 	if err != nil {
 		return err
 	}
@@ -74,33 +66,22 @@ func run(ctx context.Context, berth string, kills, releases int) error {
 
 // bench is a daemon with two clients that want its device.
 type bench struct {
-	daemon  *exec.Cmd
-	socket  string
+	daemon  *daemon.Daemon
 	one     *client.Client // holds, and releases
 	another *client.Client // waits
 }
 
-func start(ctx context.Context, berth, dir string) (*bench, error) {
-	b := &bench{socket: filepath.Join(dir, "s")}
-	var err error
-	if b.one, err = client.New(client.Options{Socket: b.socket}); err != nil {
+func start(berth string) (*bench, error) {
+	d, err := daemon.Start(daemon.Setup{Berth: berth, Devices: "sim:h200"})
+	if err != nil {
 		return nil, err
 	}
-	if b.another, err = client.New(client.Options{Socket: b.socket}); err != nil {
-		return nil, err
-	}
-	b.daemon = exec.Command(berth, "serve", "--devices", "sim:h200", "--state-dir", filepath.Join(dir, "state"), "--socket", b.socket, "--listen", "")
-	if err := b.daemon.Start(); err != nil {
-		return nil, err
-	}
-	limit, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	for b.one.Ping(limit) != nil {
-		if err := context.Cause(limit); err != nil {
-			b.stop()
-			return nil, fmt.Errorf("the daemon does not answer: %w", err)
+	b := &bench{daemon: d}
+	for _, c := range []**client.Client{&b.one, &b.another} {
+		if *c, err = client.New(client.Options{Socket: d.Socket}); err != nil {
+			d.Close()
+			return nil, err
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	return b, nil
 }
@@ -108,8 +89,7 @@ func start(ctx context.Context, berth, dir string) (*bench, error) {
 func (b *bench) stop() {
 	b.one.Close()
 	b.another.Close()
-	_ = b.daemon.Process.Signal(syscall.SIGTERM)
-	_ = b.daemon.Wait()
+	b.daemon.Close()
 }
 
 // report calls once n times and prints how long the calls took.
@@ -122,9 +102,10 @@ func (b *bench) report(ctx context.Context, name string, n int, target time.Dura
 		}
 		times = append(times, took)
 	}
-	slices.Sort(times)
-	at := func(q float64) time.Duration { return times[min(int(q*float64(n)), n-1)].Round(time.Microsecond) }
+	at := func(q float64) time.Duration { return figure.Quantile(times, q).Round(time.Microsecond) }
 	fmt.Printf("| %s | %d | %v | %v | %v | %v |\n", name, n, at(0.5), at(0.99), at(1), target)
+	figure.Say(name+" → next, median", at(0.5).Seconds()*1e3, "ms", figure.Less)
+	figure.Say(name+" → next, p99", at(0.99).Seconds()*1e3, "ms", figure.Less)
 	return nil
 }
 
@@ -135,7 +116,7 @@ func (b *bench) kill(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	process := exec.CommandContext(ctx, self, "-hold", b.socket)
+	process := exec.CommandContext(ctx, self, "-hold", b.daemon.Socket)
 	process.Stderr = os.Stderr
 	said, err := process.StdoutPipe()
 	if err != nil {

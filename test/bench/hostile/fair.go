@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/test/bench/figure"
 )
 
 // fairness says how long to measure.
@@ -142,6 +143,12 @@ func (f *fair) measure(ctx context.Context) error {
 	if f.queries {
 		who = fmt.Sprintf("%d users with the largest queries make", hostileAskers)
 	}
+	kind := "at every limit"
+	if f.queries {
+		kind = "with the largest queries"
+	}
+	figure.Say("p99 of others beside a hostile user "+kind+" ÷ beside a CPU load", ratio, "ratio", figure.Less)
+	figure.Say("daemon beside a hostile user "+kind+", resident at most", float64(f.peak), "MB", figure.Less)
 	fmt.Printf("%s the p99 of others %.2f times as long as an equal CPU load does\n", who, ratio)
 	if ratio > ratioLimit {
 		missed = append(missed, fmt.Errorf("p99 is %.2f times as long; at most %d is allowed", ratio, ratioLimit))

@@ -32,6 +32,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/berth-gpu/berth/test/bench/figure"
 )
 
 func main() {
@@ -44,8 +46,9 @@ func main() {
 	berth := flag.String("berth", "bin/berth", "the binary to measure")
 	rounds := flag.Int("n", 100, "how many rounds to measure; each program runs once per round")
 	empty := flag.Int("jobs", 200, "how many empty jobs to run")
+	turns := flag.Int("turns", 9, "how often leases are measured without 10,000 tasks and beside them")
 	flag.Parse()
-	exitWith(run(*berth, *rounds, *empty))
+	exitWith(run(*berth, *rounds, *empty, *turns))
 }
 
 func exitWith(err error) {
@@ -165,6 +168,7 @@ type bench struct {
 
 	berth, self, dir, pipe string
 
+	turns   int      // how often leases are measured without many tasks and beside them
 	folders []string // to remove
 	stamps  *bufio.Reader
 	env     []string
@@ -377,7 +381,7 @@ func (b *bench) contenders() []*contender {
 	})
 }
 
-func run(berth string, rounds, empty int) error {
+func run(berth string, rounds, empty, turns int) error {
 	berth, err := filepath.Abs(berth)
 	if err != nil {
 		return err
@@ -393,6 +397,7 @@ func run(berth string, rounds, empty int) error {
 		return err
 	}
 	defer b.stop()
+	b.turns = turns
 	all := b.contenders()
 	for round := range rounds {
 		for _, c := range all {
@@ -422,12 +427,18 @@ func run(berth string, rounds, empty int) error {
 	plain := all[0]
 	fmt.Printf("\nsubmit to the first instruction of the command\n%-27s %10s %10s %10s %8s\n", "", "least", "median", "p99", "ratio")
 	for _, c := range all {
-		fmt.Printf("%-27s %10s %10s %10s %8.1f\n", c.name, show(quantile(c.took, 0)), show(quantile(c.took, 0.5)), show(quantile(c.took, 0.99)), ratio(quantile(c.took, 0.5), quantile(plain.took, 0.5)))
+		if strings.HasPrefix(c.name, "berth") {
+			figure.Say("job, "+c.name+" → first instruction, median", figure.Quantile(c.took, 0.5).Seconds()*1e3, "ms", figure.Less)
+		}
+		fmt.Printf("%-27s %10s %10s %10s %8.1f\n", c.name, show(figure.Quantile(c.took, 0)), show(figure.Quantile(c.took, 0.5)), show(figure.Quantile(c.took, 0.99)), ratio(figure.Quantile(c.took, 0.5), figure.Quantile(plain.took, 0.5)))
 	}
 	fmt.Printf("\nempty jobs a minute, two at a time where that can be said\n")
 	for _, c := range all {
 		if c.many != nil {
 			fmt.Printf("%-27s %10.0f %30.2f\n", c.name, c.rate, c.rate/plain.rate)
+			if strings.HasPrefix(c.name, "berth") {
+				figure.Say("empty jobs a minute, "+c.name, c.rate, "jobs/min", figure.More)
+			}
 		}
 	}
 	return b.manyTasks()
@@ -454,15 +465,12 @@ const (
 	mostBeside = 1.2
 )
 
-// turns is how often leases are measured without the tasks and beside them.
-const turns = 9
-
 // manyTasks measures 10,000 tasks of another user, of which one runs at a time, and what
 // leases cost beside them.
 func (b *bench) manyTasks() error {
 	var submitted, listed, one, cancelled, without, with []time.Duration
 	var ratios []float64
-	for range turns {
+	for range b.turns {
 		alone, err := b.leases()
 		if err != nil {
 			return err
@@ -494,7 +502,7 @@ func (b *bench) manyTasks() error {
 			return err
 		}
 		cancelled = append(cancelled, took)
-		ratios = append(ratios, ratio(quantile(beside, 0.99), quantile(alone, 0.99)))
+		ratios = append(ratios, ratio(figure.Quantile(beside, 0.99), figure.Quantile(alone, 0.99)))
 		without, with = append(without, alone...), append(with, beside...)
 	}
 	slices.Sort(ratios)
@@ -502,7 +510,7 @@ func (b *bench) manyTasks() error {
 	if os.Geteuid() != 0 {
 		whose = "the same user; run it as root for another"
 	}
-	fmt.Printf("\n10,000 tasks of %s in one array, in %d turns without and with them\n", whose, turns)
+	fmt.Printf("\n10,000 tasks of %s in one array, in %d turns without and with them\n", whose, b.turns)
 	for _, each := range []struct {
 		name string
 		took []time.Duration
@@ -517,17 +525,19 @@ func (b *bench) manyTasks() error {
 		if each.most > 0 {
 			wanted = fmt.Sprintf(" (wanted: below %v)", each.most)
 		}
-		fmt.Printf("%-44s %10s median %s%s\n", each.name+", least", show(quantile(each.took, 0)), show(quantile(each.took, 0.5)), wanted)
+		figure.Say("10,000 tasks: "+each.name, figure.Quantile(each.took, 0.5).Seconds()*1e3, "ms", figure.Less)
+		fmt.Printf("%-44s %10s median %s%s\n", each.name+", least", show(figure.Quantile(each.took, 0)), show(figure.Quantile(each.took, 0.5)), wanted)
 	}
 	for _, each := range []struct {
 		name string
 		took []time.Duration
 	}{{"acquire and release without them", without}, {"beside them", with}} {
-		fmt.Printf("%-44s %10s p99 %s\n", each.name+", median", show(quantile(each.took, 0.5)), show(quantile(each.took, 0.99)))
+		fmt.Printf("%-44s %10s p99 %s\n", each.name+", median", show(figure.Quantile(each.took, 0.5)), show(figure.Quantile(each.took, 0.99)))
 	}
+	figure.Say("10,000 tasks: p99 of a lease beside them ÷ without", ratios[len(ratios)/2], "ratio", figure.Less)
 	fmt.Printf("%-44s %10.2f (wanted: at most %.1f)\n", "ratio of the p99 in a turn, median", ratios[len(ratios)/2], mostBeside)
 	// Others may keep the machine busy. What berth takes is the least of all turns.
-	if quantile(submitted, 0) > mostSubmit || quantile(listed, 0) > mostList || quantile(one, 0) > mostList {
+	if figure.Quantile(submitted, 0) > mostSubmit || figure.Quantile(listed, 0) > mostList || figure.Quantile(one, 0) > mostList {
 		return errors.New("10,000 tasks take longer than wanted")
 	}
 	return nil
@@ -552,11 +562,3 @@ func (b *bench) leases() (all []time.Duration, err error) {
 func show(d time.Duration) string { return fmt.Sprintf("%.2f ms", d.Seconds()*1000) }
 
 func ratio(a, b time.Duration) float64 { return float64(a) / float64(b) }
-
-func quantile(times []time.Duration, q float64) time.Duration {
-	if len(times) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(times))
-	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
-}

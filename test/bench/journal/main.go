@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/berth-gpu/berth/test/bench/figure"
 )
 
 func main() {
@@ -73,6 +75,7 @@ func run(dir string, rounds int, each time.Duration, size int) error {
 			fmt.Printf(" %.0f |", r)
 		}
 		fmt.Printf(" %.1f |\n", rates[0]/rates[1])
+		figure.Say(fmt.Sprintf("journal ÷ bbolt, %v", l), rates[0]/rates[1], "ratio", figure.More)
 	}
 	return nil
 }

@@ -43,6 +43,13 @@ const (
 	everySecond  = "redis-everysec"
 )
 
+// The other contenders that are compared with each other.
+const (
+	durable     = "berth"
+	overHTTP    = "berth-http"
+	everyChange = "redis-always"
+)
+
 // running is a started contender.
 type running struct {
 	name string
@@ -57,14 +64,14 @@ func start(ctx context.Context, dir string, o options) ([]running, error) {
 		peer string // empty: berth itself
 		open func(ctx context.Context, dir string) (contender, error)
 	}{
-		{"berth", "", func(ctx context.Context, dir string) (contender, error) {
+		{durable, "", func(ctx context.Context, dir string) (contender, error) {
 			var err error
 			ours, err = startBerth(ctx, o.berth, dir)
 			return ours, err
 		}},
-		{"berth-http", "", func(context.Context, string) (contender, error) { return &berthHTTP{ours}, nil }},
+		{overHTTP, "", func(context.Context, string) (contender, error) { return &berthHTTP{ours}, nil }},
 		{processBound, "", func(context.Context, string) (contender, error) { return &berthProcess{ours}, nil }},
-		{"redis-always", "redis", func(ctx context.Context, dir string) (contender, error) { return startRedis(ctx, dir, "always") }},
+		{everyChange, "redis", func(ctx context.Context, dir string) (contender, error) { return startRedis(ctx, dir, "always") }},
 		{everySecond, "redis", func(ctx context.Context, dir string) (contender, error) { return startRedis(ctx, dir, "everysec") }},
 		{"postgres", "postgres", startPostgres},
 		{"etcd", "etcd", startEtcd},

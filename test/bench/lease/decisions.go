@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"strconv"
 	"strings"
+
+	"github.com/berth-gpu/berth/test/bench/figure"
 )
 
 // decisions prints how long it takes to choose among 8, 1,000 and 10,000
@@ -29,6 +32,9 @@ func decisions(ctx context.Context, w io.Writer) error {
 			continue
 		}
 		name, _, _ := strings.Cut(strings.TrimPrefix(fields[0], "BenchmarkChoose/devices="), "-")
+		if took, err := strconv.ParseFloat(fields[2], 64); err == nil {
+			figure.Say("choose among devices: "+strings.ReplaceAll(name, "/", ", "), took/1e3, "µs", figure.Less)
+		}
 		fmt.Fprintf(w, "| %s | %s %s | %s %s |\n", strings.ReplaceAll(name, "/", ", "), fields[2], fields[3], fields[4], fields[5])
 	}
 	return nil

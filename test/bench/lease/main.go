@@ -132,6 +132,7 @@ func run(ctx context.Context, o options) error {
 	}
 	table.print(os.Stdout)
 	table.printPair(os.Stdout, processBound, everySecond)
+	table.say()
 	stopAll(all)
 	all = nil // the decisions have the machine for themselves
 	return decisions(ctx, os.Stdout)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/test/bench/figure"
 )
 
 // table gathers the measurements.
@@ -70,10 +72,35 @@ func (t *table) times(name string, clients int) []time.Duration {
 
 // spread formats the median, the least and the most of values.
 func spread(values []float64, format string) string {
+	return fmt.Sprintf(format+" ("+format+" to "+format+")", middle(values), slices.Min(values), slices.Max(values))
+}
+
+// middle returns the median.
+func middle(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	n := len(sorted)
-	middle := (sorted[(n-1)/2] + sorted[n/2]) / 2
-	return fmt.Sprintf(format+" ("+format+" to "+format+")", middle, sorted[0], sorted[n-1])
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// say says the figures of the contenders that took part.
+func (t *table) say() {
+	for _, clients := range t.clients {
+		at := fmt.Sprintf(", %d at once", clients)
+		for _, pair := range []struct{ name, our, other string }{
+			{"durable lease ÷ Redis always", durable, everyChange},
+			{"process-bound lease ÷ Redis everysec", processBound, everySecond},
+			{"lease over REST ÷ stream", overHTTP, durable},
+		} {
+			if slices.Contains(t.names, pair.our) && slices.Contains(t.names, pair.other) {
+				figure.Say(pair.name+at, middle(t.ratios(pair.our, pair.other, clients)), "ratio", figure.More)
+			}
+		}
+		for _, name := range []string{durable, processBound} {
+			if slices.Contains(t.names, name) {
+				figure.Say(name+at, middle(t.rates(name, clients)), "ops/s", figure.More)
+			}
+		}
+	}
 }
 
 func (t *table) print(w io.Writer) {

@@ -21,9 +21,12 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/storage"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/history/past"
+	"github.com/berth-gpu/berth/internal/history/series"
+	"github.com/berth-gpu/berth/test/bench/figure"
 )
 
 func main() {
@@ -38,8 +41,9 @@ func main() {
 	flag.IntVar(&m.leases, "leases", 24, "leases that stand at any time; each lasts some hours")
 	flag.TextVar(&m.end, "end", time.Date(2026, 5, 31, 12, 0, 0, 0, time.UTC), "when the month ends, as in 2026-05-31T12:00:00Z")
 	only := flag.Bool("write", false, "write, and measure no graphs")
+	beside := flag.Bool("beside", false, "also write the same samples into Prometheus' own storage, and compare the graphs")
 	flag.Parse()
-	if err := run(m, *dir, *why, *only); err != nil {
+	if err := run(m, *dir, *why, *only, *beside); err != nil {
 		fmt.Fprintln(os.Stderr, "past:", err)
 		os.Exit(1)
 	}
@@ -53,7 +57,7 @@ type month struct {
 	end                   time.Time
 }
 
-func run(m month, dir string, why, only bool) error {
+func run(m month, dir string, why, only, beside bool) error {
 	if dir == "" {
 		temporary, err := os.MkdirTemp("", "past")
 		if err != nil {
@@ -70,8 +74,12 @@ func run(m month, dir string, why, only bool) error {
 	}
 	defer p.Close()
 	begin := m.end.AddDate(0, 0, -m.days)
-	if err := write(p, begin, m); err != nil || only {
+	if err := write(p.Write, p.Tidy, begin, m); err != nil {
 		return err
+	}
+	fmt.Printf("%d series\n", p.Cost().Series)
+	if only {
+		return nil
 	}
 	if err := sizes(dir, m, p.Cost()); err != nil {
 		return err
@@ -83,11 +91,30 @@ func run(m month, dir string, why, only bool) error {
 			}
 		}
 	}
-	return graphs(p, begin, m.end)
+	figure.Say(fmt.Sprintf("the past, %d days of %d devices, on disk", m.days, m.devices), float64(p.Cost().Bytes)/1e6, "MB", figure.Less)
+	var theirs storage.Queryable
+	if beside {
+		folder, err := os.MkdirTemp("", "peer")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(folder)
+		other, err := openPeer(folder)
+		if err != nil {
+			return err
+		}
+		defer other.db.Close()
+		fmt.Println("Prometheus' own storage:")
+		if err := write(other.write, func(time.Time) {}, begin, m); err != nil {
+			return err
+		}
+		theirs = other.db
+	}
+	return graphs(p.Queryable(), theirs, begin, m.end)
 }
 
-// write writes the samples of a machine, and tells what that took.
-func write(p *past.Past, begin time.Time, which month) error {
+// write makes up the samples of a machine, hands them to put, and tells what that took.
+func write(put func(time.Time, []series.Sample) error, tidy func(time.Time), begin time.Time, which month) error {
 	m, end := newMachine(which.devices, which.name, which.leases), which.end
 	from, samples, calls := cpu(), 0, 0
 	started := time.Now()
@@ -99,21 +126,21 @@ func write(p *past.Past, begin time.Time, which month) error {
 			step = time.Second
 		}
 		list := m.samples(at, step)
-		if err := p.Write(at, list); err != nil {
+		if err := put(at, list); err != nil {
 			return err
 		}
 		samples += len(list)
 		calls++
 		if at.Unix()%300 < int64(step/time.Second) {
 			before := time.Now()
-			p.Tidy(at)
+			tidy(at)
 			tidying += time.Since(before)
 		}
 	}
-	p.Tidy(end)
+	tidy(end)
 	took, used := time.Since(started), cpu()-from
-	fmt.Printf("wrote %d samples of %d series in %.0f s, %.0f s of them to join files; %.2f µs of CPU for each sample, made up and stored, %.0f µs for a second of %d devices\n",
-		samples, p.Cost().Series, took.Seconds(), tidying.Seconds(), used.Seconds()*1e6/float64(samples), used.Seconds()*1e6/float64(calls), which.devices)
+	fmt.Printf("wrote %d samples in %.0f s, %.0f s of them to join files; %.2f µs of CPU for each sample, made up and stored, %.0f µs for a second of %d devices\n",
+		samples, took.Seconds(), tidying.Seconds(), used.Seconds()*1e6/float64(samples), used.Seconds()*1e6/float64(calls), which.devices)
 	var mem runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&mem)
@@ -148,11 +175,13 @@ func sizes(dir string, m month, c past.Cost) error {
 	return nil
 }
 
-// graphs measures the questions that a page asks for a month.
-func graphs(p *past.Past, begin, end time.Time) error {
+// graphs measures the questions that a page asks for a month, and the same ones of another
+// storage in turns; nil: there is none. The best of three counts.
+func graphs(ours, theirs storage.Queryable, begin, end time.Time) error {
 	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 50_000_000, Timeout: time.Minute, Parser: parser.NewParser(parser.Options{})})
 	step := end.Sub(begin) / 1000
 	window := step.Round(time.Second).String()
+	whole := fmt.Sprintf("graph of %.0f days", end.Sub(begin).Hours()/24)
 	for _, expr := range []string{
 		`gpu_temperature_celsius{gpu="GPU-0"}`,
 		`gpu_temperature_celsius:max{gpu="GPU-0"}`,
@@ -162,30 +191,51 @@ func graphs(p *past.Past, begin, end time.Time) error {
 		`sum(gpu_power_usage_watts)`,
 		`{gpu="GPU-0",__name__=~"gpu_.*_celsius|gpu_power_usage_watts|gpu_utilization_percent"}`,
 	} {
-		best := time.Hour
+		best, other := time.Hour, time.Hour
 		points := 0
 		for range 3 {
-			started := time.Now()
-			q, err := engine.NewRangeQuery(context.Background(), p.Queryable(), nil, expr, begin, end, step)
+			took, n, err := ask(engine, ours, expr, begin, end, step)
 			if err != nil {
 				return err
 			}
-			answer := q.Exec(context.Background())
-			if answer.Err != nil {
-				return fmt.Errorf("%s: %w", expr, answer.Err)
+			best, points = min(best, took), n
+			if theirs == nil {
+				continue
 			}
-			matrix, err := answer.Matrix()
-			if err != nil {
+			if took, _, err = ask(engine, theirs, expr, begin, end, step); err != nil {
 				return err
 			}
-			points = matrix.TotalSamples()
-			q.Close()
-			best = min(best, time.Since(started))
+			other = min(other, took)
 		}
 		fmt.Printf("graph of the whole time in %4d ms (limit 1000), %6d points: %s\n", best.Milliseconds(), points, expr)
+		figure.Say(whole+", "+expr, best.Seconds()*1e3, "ms", figure.Less)
+		if theirs != nil && !strings.Contains(expr, ":max") { // which berth alone has
+			ratio := float64(best) / float64(other)
+			fmt.Printf("                      %4d ms with Prometheus' storage, %.2f times as long with berth's\n", other.Milliseconds(), ratio)
+			figure.Say(whole+" ÷ Prometheus, "+expr, ratio, "ratio", figure.Less)
+		}
 	}
 	fmt.Println("after the graphs:", resident())
 	return nil
+}
+
+// ask makes one graph.
+func ask(engine *promql.Engine, from storage.Queryable, expr string, begin, end time.Time, step time.Duration) (took time.Duration, points int, err error) {
+	started := time.Now()
+	q, err := engine.NewRangeQuery(context.Background(), from, nil, expr, begin, end, step)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer q.Close()
+	answer := q.Exec(context.Background())
+	if answer.Err != nil {
+		return 0, 0, fmt.Errorf("%s: %w", expr, answer.Err)
+	}
+	matrix, err := answer.Matrix()
+	if err != nil {
+		return 0, 0, err
+	}
+	return time.Since(started), matrix.TotalSamples(), nil
 }
 
 func cpu() time.Duration {

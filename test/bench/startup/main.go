@@ -15,14 +15,15 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"slices"
+	"strings"
 	"syscall"
 	"time"
+
+	"github.com/berth-gpu/berth/test/bench/daemon"
+	"github.com/berth-gpu/berth/test/bench/figure"
 )
 
 func main() {
@@ -46,11 +47,11 @@ type contender struct {
 }
 
 func run(berth, other, hello string, rounds int) error {
-	version, err := exec.Command(berth, "version").Output()
+	machine, err := daemon.Machine(berth)
 	if err != nil {
-		return fmt.Errorf("run %s version: %w; run make build first", berth, err)
+		return err
 	}
-	fmt.Printf("%s%s/%s, %d CPUs, %s, %d rounds\n\n", version, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), time.Now().UTC().Format(time.DateOnly), rounds)
+	fmt.Printf("%s, %d rounds\n\n", machine, rounds)
 	dir, err := os.MkdirTemp("", "berth-bench-")
 	if err != nil {
 		return err
@@ -61,20 +62,19 @@ func run(berth, other, hello string, rounds int) error {
 			return err
 		}
 	}
-	socket := filepath.Join(dir, "s")
-	stop, err := serve(berth, dir, socket)
+	d, err := daemon.Start(daemon.Setup{Berth: berth, Devices: "sim:4"})
 	if err != nil {
 		return err
 	}
-	defer stop()
+	defer d.Close()
 	contenders := []*contender{
 		{name: "Go hello-world", words: []string{hello}},
 		{name: "/bin/true, to its end", words: []string{"/bin/true"}},
 		{name: "berth version", words: []string{berth, "version"}},
-		{name: "berth status", words: []string{berth, "--socket", socket, "status"}},
+		{name: "berth status", words: []string{berth, "--socket", d.Socket, "status"}},
 	}
 	if other != "" {
-		contenders = append(contenders, &contender{name: "the other's status", words: []string{other, "--socket", socket, "status"}})
+		contenders = append(contenders, &contender{name: "the other's status", words: []string{other, "--socket", d.Socket, "status"}})
 	}
 	for round := range rounds {
 		for _, c := range contenders {
@@ -140,41 +140,18 @@ func buildHello(dir string) (string, error) {
 	return program, nil
 }
 
-// serve starts a daemon on four simulated devices and waits until it answers.
-func serve(berth, dir, socket string) (stop func(), err error) {
-	cmd := exec.Command(berth, "serve", "--devices", "sim:4", "--state-dir", filepath.Join(dir, "state"), "--socket", socket, "--listen", "")
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	stop = func() {
-		_ = cmd.Process.Signal(os.Interrupt)
-		_ = cmd.Wait()
-	}
-	for began := time.Now(); time.Since(began) < 20*time.Second; time.Sleep(10 * time.Millisecond) {
-		if conn, err := net.Dial("unix", socket); err == nil {
-			return stop, conn.Close()
-		}
-	}
-	stop()
-	return nil, errors.New("the daemon does not answer within 20 s")
-}
-
 func report(contenders []*contender) {
 	fmt.Printf("%-22s %12s %10s %10s %12s %8s\n", "to the first byte", "median", "p10", "p99", "CPU, median", "ratio")
-	hello := quantile(contenders[0].first, 0.5)
+	hello := figure.Quantile(contenders[0].first, 0.5)
 	for _, c := range contenders {
-		median := quantile(c.first, 0.5)
-		fmt.Printf("%-22s %12s %10s %10s %12s %8.1f\n", c.name, show(median), show(quantile(c.first, 0.1)), show(quantile(c.first, 0.99)),
-			show(quantile(c.cpu, 0.5)), float64(median)/float64(hello))
+		median := figure.Quantile(c.first, 0.5)
+		if strings.HasPrefix(c.name, "berth ") {
+			figure.Say(c.name+" ÷ hello-world", float64(median)/float64(hello), "ratio", figure.Less)
+			figure.Say(c.name+", CPU", figure.Quantile(c.cpu, 0.5).Seconds()*1e3, "ms", figure.Less)
+		}
+		fmt.Printf("%-22s %12s %10s %10s %12s %8.1f\n", c.name, show(median), show(figure.Quantile(c.first, 0.1)), show(figure.Quantile(c.first, 0.99)),
+			show(figure.Quantile(c.cpu, 0.5)), float64(median)/float64(hello))
 	}
 }
 
 func show(d time.Duration) string { return fmt.Sprintf("%.2f ms", d.Seconds()*1000) }
-
-func quantile(times []time.Duration, q float64) time.Duration {
-	if len(times) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(times))
-	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
-}

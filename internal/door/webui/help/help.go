@@ -120,7 +120,7 @@ func (h *Help) Routes() []webui.Route {
 			&huma.Param{Name: "q", In: "query", Description: "Words to look for.", Schema: text}),
 		route("help-page", "/help/{page}", "text/html", "A page of the manual", func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, r.PathValue("page")) },
 			&huma.Param{Name: "page", In: "path", Required: true, Description: "Name of a topic, for which berth help TOPIC shows the same page.", Schema: text}),
-		route("help-picture", "/help/pictures/{file}", "image/png", "A picture of the manual", func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, "pictures/"+r.PathValue("file")) },
+		route("help-picture", "/help/pictures/{file}", "image/png,image/svg+xml", "A picture of the manual", func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, "pictures/"+r.PathValue("file")) },
 			&huma.Param{Name: "file", In: "path", Required: true, Description: "Name of the file.", Schema: text}),
 	}
 }
@@ -208,8 +208,9 @@ func (h *Help) file(path string) *webui.File {
 
 // pictures lists the pictures of the manual.
 func (h *Help) pictures() []string {
-	found, _ := fs.Glob(h.folder, "pictures/*.png") // the pattern is valid
-	return found
+	drawn, _ := fs.Glob(h.folder, "pictures/*.svg") // the patterns are valid
+	found, _ := fs.Glob(h.folder, "pictures/*.png")
+	return append(found, drawn...)
 }
 
 // Static returns the files of a static site, by their names.

@@ -205,7 +205,7 @@ func TestSearch(t *testing.T) {
 
 func TestHeadersAndPathsThatLeadElsewhere(t *testing.T) {
 	h := whole(t)
-	for _, path := range []string{"/help", "/help?q=heat", "/help/heat", "/help/style.css", "/help/pictures/top.png", "/help/nothing"} {
+	for _, path := range []string{"/help", "/help?q=heat", "/help/heat", "/help/style.css", "/help/pictures/top.png", "/help/pictures/growth-leases.svg", "/help/nothing"} {
 		header := ask(h, path).Header
 		if csp := header.Get("Content-Security-Policy"); csp != policy || header.Get("X-Content-Type-Options") != "nosniff" || header.Get("X-Frame-Options") != "DENY" {
 			t.Errorf("%s: %v", path, header)
@@ -213,6 +213,9 @@ func TestHeadersAndPathsThatLeadElsewhere(t *testing.T) {
 	}
 	if got := ask(h, "/help/heat", "Accept-Encoding", "gzip"); got.Header.Get("Content-Encoding") != "gzip" || got.Header.Get("Content-Type") != "text/html; charset=utf-8" || got.Header.Get("ETag") == "" {
 		t.Errorf("%v", got.Header)
+	}
+	if got := ask(h, "/help/pictures/growth-leases.svg"); got.StatusCode != http.StatusOK || got.Header.Get("Content-Type") != "image/svg+xml" {
+		t.Errorf("a drawn picture: %d, %v", got.StatusCode, got.Header)
 	}
 	for _, path := range []string{"/help/README.md", "/help/guide%2Fheat.md", "/help/pictures/ansi.py", "/help/pictures/..%2FREADME.md", "/help/%2e%2e%2fpages.go", "/help/index.html", "/help/search.js", "/help/pictures/nothing.png"} {
 		if got := ask(h, path); got.StatusCode != http.StatusNotFound {
