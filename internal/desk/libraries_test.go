@@ -42,10 +42,13 @@ func TestLibraries(t *testing.T) {
 	if _, err := say(by, 0, api.LibraryMemory{Name: "torch", Allocated: -1}); codeOf(err) != "invalid_request" {
 		t.Errorf("less than nothing: %v", err)
 	}
-	operator := by
-	operator.User, operator.UID, operator.Role = "eve", by.UID+1, access.Operator
-	if _, err := say(operator, 0, torch); codeOf(err) != "not_yours" {
-		t.Errorf("an operator: %v", err)
+	for role, want := range map[access.Role]string{access.User: "unknown_allocation", access.Operator: ""} {
+		other := by
+		other.User, other.UID, other.Role = "eve", by.UID+1, role
+		_, err := say(other, 0, torch)
+		if got := codeOf(err); got != want {
+			t.Errorf("another %s: %q: %v", role, got, err)
+		}
 	}
 	own, err := process.Proc().Identify(os.Getpid())
 	if err != nil {
