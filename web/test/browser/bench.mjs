@@ -9,7 +9,7 @@
 // SIM-h200-15; without it, one is written, which takes minutes.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, mkdirSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync } from 'node:fs';
 import http from 'node:http';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -58,10 +58,26 @@ async function cost(page, during) {
   return { page: part('TaskDuration'), script: part('ScriptDuration'), layout: part('LayoutDuration') + part('RecalcStyleDuration'), browser: ((allAfter - all) / took) * 100, heap: after.JSHeapUsedSize / 1e6, nodes: after.Nodes };
 }
 
+// rest waits until the machine does little, at most for 20 s: what the daemon and the
+// browser still do about the page before is no part of the next one.
+async function rest() {
+  const ticks = () => {
+    const all = readFileSync('/proc/stat', 'utf8').split('\n')[0].trim().split(/\s+/).slice(1, 9).map(Number);
+    return { idle: all[3] + all[4], all: all.reduce((a, b) => a + b) };
+  };
+  for (let i = 0; i < 100; i++) {
+    const before = ticks();
+    await pause(0.2);
+    const after = ticks();
+    if (after.idle - before.idle > 0.6 * (after.all - before.all)) return;
+  }
+}
+
 // slowly opens an address in a fresh context, so many times slower, and returns when
 // what is asked for was drawn, in ms, what its thread took of the processor until then,
 // and how many bytes came.
 async function slowly(url, drawn, rate = 4) {
+  await rest();
   const context = await (await browser()).newContext({ viewport: { width: 1400, height: 900 } });
   const page = await context.newPage();
   const session = await context.newCDPSession(page);
