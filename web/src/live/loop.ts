@@ -136,6 +136,11 @@ function takeStatus(answer: StatusAll): void {
     if (!list.includes(uuid)) state.device(uuid).value = undefined;
   }
   if (newest > 0) skew = newest - Date.now();
+  if (unjudged !== undefined) {
+    const early = unjudged;
+    unjudged = undefined;
+    askAbout(early);
+  }
   if (!equal(list, before)) state.uuids.value = list;
   if (lacking.length > 0) void askPast();
 }
@@ -319,6 +324,16 @@ function takeEvents(found: Event[]): void {
   const merged = mergeEvents(before, found);
   if (merged === before) return;
   state.events.value = merged;
+  if (unjudged === undefined) askAbout(found);
+  else unjudged.push(...found);
+}
+
+// unjudged has the events that came before the first answer about the devices, which
+// tells the daemon's clock.
+let unjudged: Event[] | undefined = [];
+
+// askAbout asks again for what events may have changed.
+function askAbout(found: Event[]): void {
   if (found.some((e) => aboutLeases(e) && since(e, leasesFrom))) leasesSoon();
   if (found.some((e) => aboutAlerts(e) && since(e, alertsFrom))) alertsSoon();
 }
