@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -39,24 +40,38 @@ func (p *Past) querier(from, to int64) (storage.Querier, error) {
 	}
 	debug.SetPanicOnFault(true) // a file may shrink while it is read
 	q := &querier{p: p}
-	open := func(s *store, from, to int64) storage.Querier {
-		one, err := s.db.Querier(from, to)
-		if err != nil {
-			q.failed = errors.Join(q.failed, err)
-			return storage.NoopQuerier()
-		}
-		return one
-	}
-	q.recent = open(p.recent, from, to)
-	q.long = open(p.long, from, to)
+	to = min(to, math.MaxInt64-1)
+	next := from
 	for _, hole := range p.recent.holes(from, to) {
-		q.coarse = append(q.coarse, open(p.long, hole[0], hole[1]))
+		q.samples = append(q.samples, q.open(p.recent.cut(next, hole[0]-1), p.recent)...)
+		// The recent store may have samples here that came late.
+		q.samples = append(q.samples, q.open(p.long.cut(hole[0], hole[1]), p.recent, p.long)...)
+		next = hole[1] + 1
 	}
+	q.samples = append(q.samples, q.open(p.recent.cut(next, to), p.recent)...)
+	q.halves = q.open(p.long.cut(from, to), p.long)
 	if q.failed != nil {
 		p.suspect()
 		return nil, errors.Join(q.failed, q.Close())
 	}
 	return q, nil
+}
+
+// open opens the stores for each of some pieces of time.
+func (q *querier) open(times [][2]int64, stores ...*store) (list []piece) {
+	for _, t := range times {
+		var all []storage.Querier
+		for _, s := range stores {
+			one, err := s.db.Querier(t[0], t[1])
+			if err != nil {
+				q.failed = errors.Join(q.failed, err)
+				continue
+			}
+			all = append(all, one)
+		}
+		list = append(list, piece{storage.NewMergeQuerier(all, nil, storage.ChainedSeriesMerge), t[1]})
+	}
+	return list
 }
 
 // Most returns an estimate of the most samples of one series between two times, in
@@ -75,24 +90,20 @@ func (p *Past) Most(from, to int64) float64 {
 
 // querier reads both stores as one. It keeps them open until it is closed.
 type querier struct {
-	p      *Past
-	recent storage.Querier   // every sample
-	coarse []storage.Querier // half-minutes where recent has nothing: before the oldest sample, and where a block was damaged
-	long   storage.Querier   // all half-minutes
-	failed error
-	once   sync.Once
-}
-
-// parts returns the queriers that were opened.
-func (q *querier) parts() []storage.Querier {
-	return append([]storage.Querier{q.recent, q.long}, q.coarse...)
+	p *Past
+	// samples are the pieces of time in order: every sample, and half-minutes where recent
+	// has nothing, which is before the oldest sample and where a block was damaged.
+	samples []piece
+	halves  []piece // the pieces of time in order, with all half-minutes
+	failed  error
+	once    sync.Once
 }
 
 // Close allows the stores to be closed.
 func (q *querier) Close() error {
 	var err error
 	q.once.Do(func() {
-		for _, one := range q.parts() {
+		for _, one := range slices.Concat(q.samples, q.halves) {
 			err = errors.Join(err, one.Close())
 		}
 		q.p.gate.RUnlock()
@@ -109,19 +120,20 @@ func (q *querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints
 	name := slices.IndexFunc(matchers, func(m *labels.Matcher) bool { return m.Name == labels.MetricName && m.Type == labels.MatchEqual })
 	var sets []storage.SeriesSet
 	if name < 0 || !isExtreme(matchers[name].Value) {
-		sets = append(sets, q.recent.Select(ctx, true, hints, matchers...))
-		for _, one := range q.coarse {
-			sets = append(sets, one.Select(ctx, true, hints, matchers...))
+		for _, one := range q.samples {
+			sets = append(sets, &pieceSet{SeriesSet: one.Select(ctx, true, hints, matchers...), to: one.to})
 		}
 	}
 	if name < 0 || isExtreme(matchers[name].Value) {
-		sets = append(sets, q.long.Select(ctx, true, hints, append(slices.Clip(matchers), extremes)...))
+		for _, one := range q.halves {
+			sets = append(sets, &pieceSet{SeriesSet: one.Select(ctx, true, hints, append(slices.Clip(matchers), extremes)...), to: one.to})
+		}
 	}
 	limit := 0
 	if hints != nil {
 		limit = hints.Limit
 	}
-	return watchedSet{storage.NewMergeSeriesSet(sets, limit, storage.ChainedSeriesMerge), q.p}
+	return watchedSet{storage.NewMergeSeriesSet(sets, limit, join), q.p}
 }
 
 func isExtreme(name string) bool {
@@ -146,7 +158,7 @@ func (q *querier) LabelNames(ctx context.Context, hints *storage.LabelHints, mat
 func both(q *querier, ask func(storage.Querier) ([]string, annotations.Annotations, error)) ([]string, annotations.Annotations, error) {
 	var all []string
 	var notes annotations.Annotations
-	for _, one := range q.parts() {
+	for _, one := range slices.Concat(q.samples, q.halves) {
 		list, more, err := ask(one)
 		if err != nil {
 			q.p.suspect()

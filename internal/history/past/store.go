@@ -131,14 +131,8 @@ func (s *store) oldest() int64 {
 // holes returns the times between from and to, both included, for which the store has
 // nothing.
 func (s *store) holes(from, to int64) (list [][2]int64) {
-	var held [][2]int64 // start and end, with the end not included
-	for _, b := range s.db.Blocks() {
-		held = append(held, [2]int64{b.Meta().MinTime, b.Meta().MaxTime})
-	}
-	held = append(held, [2]int64{s.memory(), math.MaxInt64})
-	slices.SortFunc(held, func(a, b [2]int64) int { return cmp.Compare(a[0], b[0]) })
 	next := from
-	for _, h := range held {
+	for _, h := range s.held() {
 		if h[0] > to {
 			break
 		}
@@ -150,6 +144,38 @@ func (s *store) holes(from, to int64) (list [][2]int64) {
 	if next <= to {
 		list = append(list, [2]int64{next, to})
 	}
+	return list
+}
+
+// cut cuts the time between from and to, both included, where one block or the memory
+// follows another, so that a query of each piece reads only one. It does not cut where
+// blocks overlap.
+func (s *store) cut(from, to int64) (list [][2]int64) {
+	next, end := from, int64(math.MinInt64)
+	for _, h := range s.held() {
+		if h[0] > to {
+			break
+		}
+		if h[0] >= end && end > next {
+			list = append(list, [2]int64{next, h[0] - 1})
+			next = h[0]
+		}
+		end = max(end, h[1])
+	}
+	if next <= to {
+		list = append(list, [2]int64{next, to})
+	}
+	return list
+}
+
+// held returns the times of the blocks and of the memory, in the order in which they
+// start. Their ends are not included.
+func (s *store) held() (list [][2]int64) {
+	for _, b := range s.db.Blocks() {
+		list = append(list, [2]int64{b.Meta().MinTime, b.Meta().MaxTime})
+	}
+	list = append(list, [2]int64{s.memory(), math.MaxInt64})
+	slices.SortFunc(list, func(a, b [2]int64) int { return cmp.Compare(a[0], b[0]) })
 	return list
 }
 
