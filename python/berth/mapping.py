@@ -263,7 +263,7 @@ class _Call:
         try:
             failed = False
             for group in self._all():
-                failed = failed or any(error is not None for _, _, error in group)
+                failed = failed or self._kept is not None and any(error is not None for _, _, error in group)
                 yield group
             if self._kept is not None and not failed:
                 self._kept.finish()
@@ -305,6 +305,9 @@ class _Call:
     def _chunks(self) -> Iterator[bytes]:
         """Gives the records as lines for berth run, many at a time while they
         come quickly. An empty chunk stands for records that need no worker."""
+        if type(self._records) in (list, tuple) and self._kept is None:
+            yield from self._slices(self._records)  # type: ignore[arg-type]
+            return
         lines: List[str] = []
         most = 1
         begun = time.monotonic()
@@ -321,6 +324,32 @@ class _Call:
                 begun = time.monotonic()
         self._fed += len(lines)
         yield "".join(lines).encode()
+
+    def _slices(self, records: Sequence[Any]) -> Iterator[bytes]:
+        """Gives the records of a list as chunks. They are all there, so that the
+        clock is read once for each chunk."""
+        at, most = 0, 1
+        while at < len(records):
+            begun = time.monotonic()
+            part = records[at : at + most]
+            text = self._text(at, part)
+            late = time.monotonic() - begun > LATE
+            at, most = at + len(part), max(most // 2, 1) if late else min(2 * most, MOST)
+            yield text.encode()
+
+    def _text(self, first: int, records: Sequence[Any]) -> str:
+        """Returns the lines of records, whose numbers begin with ``first``."""
+        encode = self._encode
+        try:
+            text = "".join(["[%d,%s]\n" % (index, encode(record)) for index, record in enumerate(records, first)])
+            if len(text) <= LONGEST_RECORD - 32:  # none of them is too long
+                self._fed += len(records)
+                return text
+        except (TypeError, ValueError, RecursionError):
+            pass  # at least one of them; which, is found out one by one
+        lines = [line for index, record in enumerate(records, first) for line in [self._line(index, record)] if line is not None]
+        self._fed += len(lines)
+        return "".join(lines)
 
     def _all_records(self) -> Iterator[Any]:
         try:
@@ -348,7 +377,13 @@ class _Call:
         return "[%d,%s]\n" % (index, text)
 
     def _decode(self, lines: List[bytes]) -> List[Outcome]:
-        group = [_outcome(answer) for answer in maparrays.loads(b"[" + b",".join(lines) + b"]")]
+        text = b"[" + b",".join(lines) + b"]"
+        answers = maparrays.loads(text)
+        group: List[Outcome]
+        if b'"_error"' in text:
+            group = [_outcome(answer) for answer in answers]
+        else:
+            group = [(index, outcome, None) for index, outcome in answers]
         if self._kept is not None:
             for line, (index, _, error) in zip(lines, group):
                 if error is None:

@@ -74,7 +74,10 @@ def _numbered(function: Callable[..., Any]) -> Callable[..., List[Any]]:
         good = [record for _, record in records if type(record) is not _Failed]
         outcomes = workers._outcomes(function, good, *state) if good else []
         if len(good) == len(records):
-            return [_with(number, outcome) for (number, _), outcome in zip(records, outcomes)]
+            return [
+                outcome if isinstance(outcome, BaseException) else [number, outcome]
+                for (number, _), outcome in zip(records, outcomes)
+            ]
         rest = iter(outcomes)
         return [record.why if type(record) is _Failed else _with(number, next(rest)) for number, record in records]
 
