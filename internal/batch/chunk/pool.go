@@ -15,6 +15,7 @@ type Pool[T any] struct {
 	class  map[int]*line[T]
 	count  int
 	weight float64
+	taken  int // items that the last Take removed
 }
 
 const (
@@ -61,6 +62,8 @@ func (p *Pool[T]) Put(item T, weight float64) {
 // Take removes items, the heaviest or the lightest first, as long as there is room for
 // one more.
 func (p *Pool[T]) Take(lightest bool, room func(count int, item T, weight float64) bool) (items []T, weight float64) {
+	items = make([]T, 0, min(p.taken, p.count)) // the next batch is about as large as the last one
+	defer func() { p.taken = len(items) }()
 	for len(p.keys) > 0 {
 		at := len(p.keys) - 1
 		if lightest {
