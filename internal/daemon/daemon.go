@@ -132,6 +132,7 @@ type Daemon struct {
 
 	jobs     *keeper.Keeper  // nil if the daemon runs none
 	minders  *minder.Starter // likewise
+	runs     []*minder.Runs  // of jobs and of services
 	services *owner.Owner    // likewise
 	front    *frontDoor      // likewise
 

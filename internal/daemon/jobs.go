@@ -27,7 +27,7 @@ func (d *Daemon) openJobs(o Options) error {
 	if o.ReadOnly || o.Program == "" {
 		return nil
 	}
-	p, err := openPrograms(o, inventory.Jobs)
+	p, err := d.openPrograms(o, inventory.Jobs)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ type programs struct {
 }
 
 // openPrograms opens the programs in a folder of the state.
-func openPrograms(o Options, name string) (p programs, err error) {
+func (d *Daemon) openPrograms(o Options, name string) (p programs, err error) {
 	if p.folder, err = filepath.Abs(o.state(name)); err != nil {
 		return p, err
 	}
@@ -68,6 +68,7 @@ func openPrograms(o Options, name string) (p programs, err error) {
 	if err != nil {
 		return p, err
 	}
+	d.runs = append(d.runs, runs)
 	p.minders = minder.NewStarter(runs, minder.Options{Program: o.Program, Minder: o.Minder, Socket: p.socket, Systemd: os.Geteuid() == 0})
 	p.boot, err = process.Proc().Boot()
 	return p, err

@@ -37,7 +37,7 @@ func (d *Daemon) openServices(o Options) error {
 	if err := d.checkPrograms(o.Settings); err != nil {
 		return err
 	}
-	p, err := openPrograms(o, inventory.Services)
+	p, err := d.openPrograms(o, inventory.Services)
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,13 @@ func (l *Lease) Ends() (time.Time, bool) {
 	return l.Granted.Add(l.TimeLimit + l.Paused), l.TimeLimit > 0 && l.State != Parked
 }
 
+// Over reports whether the lease was cancelled or has reached its time limit: it ends as
+// soon as its processes have.
+func (l *Lease) Over(now time.Time) bool {
+	ends, limited := l.Ends()
+	return l.Cancelled != nil || limited && !now.Before(ends)
+}
+
 // Until returns when the lease ends, if nobody renews or releases it before;
 // false if that is not known.
 func (l *Lease) Until() (time.Time, bool) {
@@ -73,7 +80,7 @@ func (o Overrun) apply(b *Book, now time.Time) (Effect, error) {
 	if err != nil {
 		return Effect{}, err
 	}
-	if ends, _ := e.lease.Ends(); now.Before(ends) && e.lease.Cancelled == nil {
+	if ends, _ := e.lease.Ends(); !e.lease.Over(now) {
 		return Effect{}, fmt.Errorf("end %s: %w: its time limit is at %s", o.ID, ErrNotDue, ends.Format(time.RFC3339))
 	}
 	e.warned, e.overrun = true, now

@@ -57,7 +57,7 @@ func (t Table) Reaches(in kinship.Mandate, id ID) error {
 	switch { // check the identity last, so that the uids are those of this process
 	case !t.Alive(id):
 		return fmt.Errorf("process %d: %w", id.PID, ErrGone)
-	case err != nil || !in.Reaches(uids):
+	case err != nil || !in.Reaches(id, uids):
 		return fmt.Errorf("process %d: %w", id.PID, ErrSpared)
 	}
 	return nil

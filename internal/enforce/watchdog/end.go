@@ -90,6 +90,9 @@ func (w *Watchdog) end(l *lease.Lease, in kinship.Mandate, e Ending) {
 	grace := w.settings.Optimization.DeallocationTimeout
 	w.add(func(ctx context.Context) {
 		defer w.done(fence)
+		if holder := (process.ID{PID: l.Holder.PID, Start: l.Holder.Start}); !in.All && l.Binding == lease.ByProcess && w.minds(holder) {
+			in.Minder = holder // it would start the program after the end of the lease
+		}
 		t := w.membersOf(l, in, w.leases.Scoped)
 		_, spared := w.look(t)
 		if !w.leases.BeginRevoke(key, fence, why, w.processes.Describe(spared)) {

@@ -156,3 +156,39 @@ func TestCancel(t *testing.T) {
 		})
 	}
 }
+
+// The minder of a lease that its user cancels belongs to root until it has become the
+// user. It is ended all the same, and what else is root's is spared.
+func TestCancelReachesTheMinder(t *testing.T) {
+	const ada = 1000
+	for name, c := range map[string]struct {
+		minder process.ID
+		sent   string
+		spared []string
+	}{
+		"a minder":            {pid(1), "terminated 1, killed 1", []string{"2"}},
+		"another's process":   {pid(3), "", []string{"1", "2"}},
+		"one of before, gone": {process.ID{PID: 1, Start: 9}, "", []string{"1", "2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				world := newWorld()
+				world.ends = map[process.ID]time.Duration{pid(1): -1, pid(2): 0} // both are root's
+				w := world.watchdog(Warn, Show)
+				w.minds = func(id process.ID) bool { return id == c.minder }
+				running(t, w)
+				l := &lease.Lease{
+					ID: "train-17", Fence: 3, Binding: lease.ByProcess, Holder: lease.Holder{UID: ada, User: "ada", PID: 1, Start: 1},
+					Cancelled: &lease.Cancellation{Why: "enough"},
+				}
+				w.Changed(&lease.Effect{Kind: lease.Overran, Before: l, After: l})
+				for world.why() == "" {
+					time.Sleep(10 * time.Millisecond) // simulated
+				}
+				if got := world.sent(); got != c.sent || !slices.Equal(world.spared, c.spared) {
+					t.Errorf("signals: %q, want %q; spared are %v, want %v", got, c.sent, world.spared, c.spared)
+				}
+			})
+		})
+	}
+}

@@ -87,6 +87,8 @@ type Options struct {
 	// Record writes to the audit log that berth ends processes, before it does; it may be
 	// nil. A failure to write does not stop the watchdog.
 	Record func(api.AuditEntry)
+	// Minds reports whether a process is a minder; it may be nil.
+	Minds func(process.ID) bool
 }
 
 // Watchdog reports processes that use more than their leases hold, and ends them if a
@@ -96,6 +98,7 @@ type Watchdog struct {
 	processes Processes
 	event     func(gpu.Event)
 	record    func(api.AuditEntry)
+	minds     func(process.ID) bool
 	work      chan struct{} // has room for one value, sent when errands grows
 
 	mu       sync.Mutex // guards what follows
@@ -121,8 +124,11 @@ func New(o Options) *Watchdog {
 	if o.Record == nil {
 		o.Record = func(api.AuditEntry) {}
 	}
+	if o.Minds == nil {
+		o.Minds = func(process.ID) bool { return false }
+	}
 	return &Watchdog{
-		leases: o.Leases, processes: o.Processes, event: o.Event, record: o.Record, settings: o.Settings,
+		leases: o.Leases, processes: o.Processes, event: o.Event, record: o.Record, minds: o.Minds, settings: o.Settings,
 		work: make(chan struct{}, 1), devices: map[string]*device{}, halts: map[string]halted{}, ending: map[any]bool{}, stopped: map[uint64]stopped{},
 	}
 }

@@ -66,7 +66,7 @@ func (w *world) Reach(in kinship.Mandate, ids []process.ID) (reached, spared []p
 	for _, id := range ids {
 		switch {
 		case !w.alive(id):
-		case in.Reaches(kinship.UIDs{Real: w.users[id], Saved: w.users[id]}):
+		case in.Reaches(id, kinship.UIDs{Real: w.users[id], Saved: w.users[id]}):
 			reached = append(reached, id)
 		default:
 			spared = append(spared, id)
@@ -91,7 +91,7 @@ func (w *world) Signal(in kinship.Mandate, id process.ID, s unix.Signal) error {
 	if w.immune[id] {
 		return errors.New("operation not permitted")
 	}
-	if !in.Reaches(kinship.UIDs{Real: w.users[id], Saved: w.users[id]}) {
+	if !in.Reaches(id, kinship.UIDs{Real: w.users[id], Saved: w.users[id]}) {
 		return process.ErrSpared
 	}
 	w.signals = append(w.signals, fmt.Sprintf("%v %d", s, id.PID))

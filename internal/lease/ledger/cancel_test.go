@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process"
 )
 
 // A lease that was cancelled is told to whoever ends its processes, and again after a
@@ -92,6 +93,27 @@ func TestWhatACancelMeans(t *testing.T) {
 		}
 		if got := k.leases(); !slices.Equal(got, []string{"slot", "worker"}) {
 			t.Errorf("leases are %v", got)
+		}
+	})
+}
+
+// A lease that is about to be revoked is handed to no minder: whoever ends its processes
+// may not find the minder any more.
+func TestHandWhatIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.changed = func(*lease.Effect) {} // somebody else ends the processes
+		k := w.start(t)
+		k.device(0, 100)
+		cancelled, late := k.grant(want("cancelled", 10)), k.grant(want("late", 10, timed(time.Minute)))
+		if _, err := k.Cancel(t.Context(), byID("cancelled"), 0, by(1), "enough"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute) // simulated
+		for _, l := range []*lease.Lease{cancelled, late} {
+			if bound, err := k.Hand(t.Context(), l.Key(), l.Fence, process.ID{PID: 7, Start: 7}); !errors.Is(err, lease.ErrUnknown) {
+				t.Errorf("%s: %+v, %v", l.ID, bound, err)
+			}
 		}
 	})
 }

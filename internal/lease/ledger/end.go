@@ -149,12 +149,16 @@ func (l *Ledger) watchBound(bound *lease.Lease, to process.ID) (*lease.Lease, er
 }
 
 // Hand binds a lease to the process that the daemon has started for it. A lease that is
-// bound to it already stays as it is.
+// bound to it already stays as it is. For one that is about to be revoked Hand returns
+// lease.ErrUnknown: whoever ends its processes may have looked for them already.
 func (l *Ledger) Hand(ctx context.Context, k lease.Key, fence uint64, to process.ID) (*lease.Lease, error) {
 	var bound *lease.Lease
 	before := false
 	err := l.submit(ctx, func(now time.Time) error {
 		held := l.book.Lease(k)
+		if held != nil && held.Over(now) {
+			return fmt.Errorf("hand %s over: %w: %s", k.ID, lease.ErrUnknown, held.OverrunText())
+		}
 		if before = held != nil && held.Fence == fence && held.Binding == lease.ByProcess && processOf(held) == to; before {
 			bound = held
 			return nil

@@ -14,6 +14,10 @@ import (
 type Mandate struct {
 	All  bool         `json:"all,omitempty"` // the act of an operator, or of a policy of the daemon
 	User gpu.Opt[int] `json:"user,omitzero"` // otherwise the uid of the user; absent means nobody
+
+	// Minder is a process that the act reaches whatever its user: berth started it for the
+	// user, and it belongs to root until it has become that user.
+	Minder ID `json:"minder,omitzero"`
 }
 
 // Authority returns the mandate of operators and of the daemon's policies, which reaches
@@ -46,9 +50,9 @@ type UIDs struct{ Real, Effective, Saved int }
 // Reaches reports whether an act reaches a process with these user ids. A user reaches
 // the processes that kill(2) lets the user signal: those with the user's real or saved
 // uid, and for root every process.
-func (m Mandate) Reaches(u UIDs) bool {
+func (m Mandate) Reaches(id ID, u UIDs) bool {
 	user, known := m.User.Get()
-	return m.All || known && (user == 0 || user == u.Real || user == u.Saved)
+	return m.All || m.Minder.PID != 0 && id == m.Minder || known && (user == 0 || user == u.Real || user == u.Saved)
 }
 
 // OneUser reports whether all user ids of all processes are those of one user who is not

@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 )
 
 func TestMandateReaches(t *testing.T) {
 	const ada, bob = 1000, 1001
 	own, roots, others := UIDs{ada, ada, ada}, UIDs{}, UIDs{bob, bob, bob}
+	id := ID{PID: 7, Start: 70}
 	for _, c := range []struct {
 		name string
 		in   Mandate
@@ -26,8 +28,10 @@ func TestMandateReaches(t *testing.T) {
 		{"a user without a uid, root's", OfUser(access.NoUID), roots, false},
 		{"nobody, root's", Mandate{}, roots, false},
 		{"authority, root's", Authority(), roots, true},
+		{"a user, the minder that is still root's", Mandate{User: gpu.Some(ada), Minder: id}, roots, true},
+		{"a user, a process with the pid of the minder", Mandate{User: gpu.Some(ada), Minder: ID{PID: 7, Start: 71}}, roots, false},
 	} {
-		if got := c.in.Reaches(c.of); got != c.want {
+		if got := c.in.Reaches(id, c.of); got != c.want {
 			t.Errorf("%s: reached is %v", c.name, got)
 		}
 		text, err := json.Marshal(c.in)

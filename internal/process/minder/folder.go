@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/runs"
 )
 
@@ -112,6 +113,17 @@ func (r *Runs) Read(run string) (record runs.Record, alive bool, err error) {
 			return record, alive, nil
 		}
 	}
+}
+
+// Minds reports whether a process minds a run.
+func (r *Runs) Minds(id process.ID) bool {
+	names, _ := r.List()
+	for _, run := range names {
+		if record, alive, err := r.Read(run); err == nil && alive && record.Minder() == id {
+			return true
+		}
+	}
+	return false
 }
 
 // Remove removes the file of a run, if there is one.

@@ -162,6 +162,9 @@ func (m *minder) run(ctx context.Context, ask func(context.Context, string) (api
 // errForgotten means that the record of the run was removed: no daemon knows the run.
 var errForgotten = errors.New("the record of the run is gone")
 
+// errAsked means that this process was asked to end.
+var errAsked = errors.New("it was ended before it could start")
+
 // order asks the daemon for the order until it answers, until this process is asked to
 // end, or until nobody can know the run any more.
 func (m *minder) order(ctx context.Context, ask func(context.Context, string) (api.MinderOrder, error)) (api.MinderOrder, error) {
@@ -192,7 +195,7 @@ func (m *minder) order(ctx context.Context, ask func(context.Context, string) (a
 	case <-m.asked:
 		cancel()
 		<-answers
-		return api.MinderOrder{}, errors.New("it was ended before it could start")
+		return api.MinderOrder{}, errAsked
 	}
 }
 
@@ -218,6 +221,11 @@ func (m *minder) start(order api.MinderOrder) (int, error) {
 	}
 	if place.errors != place.output {
 		started.Error = place.errors.Name()
+	}
+	select {
+	case <-m.asked: // while it prepared
+		return 0, errAsked
+	default:
 	}
 	// From here on nobody else starts this command, whatever happens.
 	if err := errors.Join(m.note.write(startedAt, started), m.note.sync()); err != nil {

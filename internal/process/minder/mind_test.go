@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"reflect"
 	"runtime"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/runs"
 )
 
@@ -56,11 +58,23 @@ func beMinder(arguments []string) int {
 		if err == nil {
 			err = json.Unmarshal(text, &order)
 		}
+		if len(order.Command) > 0 && order.Command[0] == "asked" {
+			asked()
+		}
 		if string(text) == "refused" {
 			err = fmt.Errorf("%w: it was cancelled", ErrRefused)
 		}
 		return order, err
 	}))
+}
+
+// asked asks this process to end, and returns when it knows that.
+func asked() {
+	got := make(chan os.Signal, 1)
+	signal.Notify(got, syscall.SIGTERM)
+	_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
+	<-got
+	signal.Stop(got) // waits until everybody else has got it too
 }
 
 // report returns the exit code for an error.
@@ -385,11 +399,17 @@ func TestOneMinderForARun(t *testing.T) {
 		t.Errorf("the second minder: %v: %s", err, second.Stderr)
 	}
 	record, alive, err := w.Read("4.0.1")
+	if other := (process.ID{PID: record.PID, Start: record.Start + 1}); !w.Minds(record.Minder()) || w.Minds(other) {
+		t.Error("Minds does not know the process that minds a run")
+	}
 	if err != nil || !alive || record.PID != first.Process.Pid || record.Started.IsZero() || !record.Ended.IsZero() {
 		t.Errorf("%+v, alive %t, %v", record, alive, err)
 	}
 	_ = first.Process.Kill()
 	_ = first.Wait()
+	if w.Minds(record.Minder()) {
+		t.Error("a process that has ended minds a run")
+	}
 	record, alive, err = w.Read("4.0.1")
 	if err != nil || alive || record.Started.IsZero() || !record.Ended.IsZero() {
 		t.Errorf("after the minder was killed: %+v, alive %t, %v", record, alive, err)
@@ -428,6 +448,20 @@ func TestRefused(t *testing.T) {
 	record := w.end(w.launch("5.0.1"), "5.0.1")
 	if !record.Started.IsZero() || record.Failure != "the daemon has no order for this run: it was cancelled" {
 		t.Errorf("%+v", record)
+	}
+}
+
+// A minder that is asked to end before it has started its command does not start it.
+func TestAskedBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	order := w.order("")
+	order.Command = []string{"asked"}
+	for try := range 8 { // it may learn that before or after it has its order
+		run := fmt.Sprintf("7.0.%d", try+1)
+		if record := w.end(w.minder(run, order), run); !record.Started.IsZero() || record.Failure != "it was ended before it could start" {
+			t.Errorf("%+v", record)
+		}
 	}
 }
 
