@@ -21,6 +21,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
+	"github.com/berth-gpu/berth/internal/door/httpapi"
 	"github.com/berth-gpu/berth/internal/door/peercred"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/quota"
@@ -55,8 +56,13 @@ func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper door
 	guests := peercred.NewGuests(most, keeper.Rules)
 	add := func(l net.Listener, h http.Handler, secure bool) {
 		l = &peercred.Listener{Listener: l, Kernel: kernel, Guests: guests, TurnedAway: turnedAway}
-		if secure {
+		connContext := keeper.ConnContext()
+		switch {
+		case secure:
 			l = tls.NewListener(l, shown.config())
+		case l.Addr().Network() == "unix":
+			express := &httpapi.Express{Listener: l, Handler: h}
+			l, connContext = express, express.ConnContext(connContext)
 		}
 		d.listeners = append(d.listeners, l)
 		d.servers = append(d.servers, &http.Server{
@@ -65,7 +71,7 @@ func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper door
 			// streams may stay open.
 			ReadTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10,
 			BaseContext: func(net.Listener) context.Context { return ctx },
-			ConnContext: keeper.ConnContext(),
+			ConnContext: connContext,
 			ErrorLog:    slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // drops errors that callers cause
 		})
 	}

@@ -64,7 +64,7 @@ type placeKey struct{}
 
 // inPlace waits for a place of the user and serves the request.
 func (s *server) inPlace(w http.ResponseWriter, r *http.Request, pattern string, who access.Actor) {
-	if r.ContentLength != 0 {
+	if r.ContentLength != 0 && !hasArrived(r) {
 		r.Body = wholeBody{r.Body}
 	}
 	r = noteAgent(r)
@@ -136,14 +136,14 @@ func noPlace(ctx context.Context) *api.Problem {
 // arrived reads a small body before the request takes a place, so that a slow client
 // keeps nobody waiting. It returns false if the body does not arrive whole.
 func arrived(r *http.Request) bool {
-	if r.ContentLength <= 0 {
+	if r.ContentLength <= 0 || hasArrived(r) {
 		return true
 	}
 	body := make([]byte, r.ContentLength)
 	if _, err := io.ReadFull(r.Body, body); err != nil {
 		return false
 	}
-	r.Body = &arrivedBody{*bytes.NewReader(body), body}
+	r.Body = &arrivedBody{*bytes.NewReader(body), body, nil}
 	return true
 }
 
@@ -153,6 +153,9 @@ const bodyTime = 5 * time.Second
 
 // arrivedSoon is arrived for a request that has no place to wait for.
 func arrivedSoon(w http.ResponseWriter, r *http.Request) bool {
+	if hasArrived(r) {
+		return true
+	}
 	limit := http.NewResponseController(w)
 	_ = limit.SetReadDeadline(time.Now().Add(bodyTime)) // what cannot set one is no connection
 	defer func() { _ = limit.SetReadDeadline(time.Time{}) }()
@@ -162,10 +165,16 @@ func arrivedSoon(w http.ResponseWriter, r *http.Request) bool {
 // arrivedBody is a body that has arrived.
 type arrivedBody struct {
 	bytes.Reader
-	text []byte
+	text  []byte
+	asked *api.LeaseRequest // what the text asks for; nil if nobody has read it
 }
 
 func (*arrivedBody) Close() error { return nil }
+
+func hasArrived(r *http.Request) bool {
+	_, has := r.Body.(*arrivedBody)
+	return has
+}
 
 // settled answers a request whose body has arrived. The framework gives each body five
 // seconds by a deadline on the connection. After the body, the server reads the

@@ -43,6 +43,9 @@ func asksUsually(r *http.Request) (asked *api.LeaseRequest, usual bool) {
 	if kind := r.Header["Content-Type"]; !whole || len(kind) != 1 || kind[0] != "application/json" || r.URL.Path != "/api/leases" {
 		return nil, false
 	}
+	if body.asked != nil {
+		return body.asked, true
+	}
 	asked = new(api.LeaseRequest)
 	into := (*wire.RequestBody)(asked)
 	return asked, into.Read(body.text) && knownPolicy(into)
