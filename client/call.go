@@ -154,18 +154,32 @@ func mediaType(resp *http.Response) string {
 }
 
 func decode(r io.Reader, into any) error {
-	if list, is := into.(*api.Leases); is {
+	if read := quickly(into); read != nil {
 		var text bytes.Buffer
 		if _, err := text.ReadFrom(r); err != nil {
 			return fmt.Errorf("read the answer: %w", err)
 		}
-		if (*wire.LeasesBody)(list).Read(bytes.TrimSuffix(text.Bytes(), []byte("\n"))) {
+		if read(bytes.TrimSuffix(text.Bytes(), []byte("\n"))) {
 			return nil
 		}
-		return unmarshal(text.Bytes(), list)
+		r = &text
 	}
 	if err := json.NewDecoder(r).Decode(into); err != nil {
 		return fmt.Errorf("read the answer: %w", err)
+	}
+	return nil
+}
+
+// quickly returns a function that reads an answer in less time than encoding/json takes, or
+// nil if there is none. It returns false if encoding/json must read the answer.
+func quickly(into any) func(text []byte) bool {
+	switch into := into.(type) {
+	case *api.Leases:
+		return (*wire.LeasesBody)(into).Read
+	case *api.StatusAll:
+		return (*wire.StatusBody)(into).Read
+	case *api.Available:
+		return (*wire.AvailableBody)(into).Read
 	}
 	return nil
 }

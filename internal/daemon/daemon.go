@@ -54,7 +54,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/numbers"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/process/cgroup"
+	"github.com/berth-gpu/berth/internal/process/cgroup/enclosure"
 	"github.com/berth-gpu/berth/internal/process/minder"
 )
 
@@ -122,7 +122,7 @@ type Daemon struct {
 	drains  *drains.Drains
 
 	own      ownProcesses
-	groups   *cgroup.Pool
+	groups   *enclosure.Pool
 	watchdog *watchdog.Watchdog
 	checkup  *checkup.Checkup
 	pacer    *pace.Pacer

@@ -26,7 +26,7 @@ import (
 	"github.com/berth-gpu/berth/internal/file/inventory"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/process/cgroup"
+	"github.com/berth-gpu/berth/internal/process/cgroup/enclosure"
 	"github.com/berth-gpu/berth/internal/process/devicelock"
 	"github.com/berth-gpu/berth/internal/process/launch"
 	"github.com/berth-gpu/berth/internal/process/minder"
@@ -49,7 +49,7 @@ func (d *Daemon) openEnforcement(o Options) error {
 		}
 		d.locks = devicelock.New(devicelock.Options{Own: own, Processes: process.Proc()})
 	}
-	d.groups = cgroup.New(tagOf(c.Daemon.StateDir))
+	d.groups = enclosure.New(tagOf(c.Daemon.StateDir))
 	d.own = ownProcesses{prover: &check.Prover{Devices: d.monitor}, mover: &check.Mover{Devices: d.monitor}, Pool: mps.New(mps.Options{
 		Dir: filepath.Join(c.Daemon.StateDir, inventory.MPS), Linger: mpsLinger, Processes: process.Proc(), Label: d.label,
 		Died: func(uuid string) { d.publish(oversight.MPSDied(d.label(uuid), uuid, time.Now())) },

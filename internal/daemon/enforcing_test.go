@@ -15,7 +15,7 @@ import (
 	"github.com/berth-gpu/berth/internal/desk/oversight"
 	"github.com/berth-gpu/berth/internal/device/proof"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/process/cgroup"
+	"github.com/berth-gpu/berth/internal/process/cgroup/enclosure"
 )
 
 // A launcher is told that nobody has looked whether memory is cleared.
@@ -68,7 +68,7 @@ func groupsOf(t *testing.T, tag string) (found []string) {
 func TestControlGroupsAfterARestart(t *testing.T) {
 	p := newPlace(t, "sim:1")
 	tag := tagOf(p.flags["daemon.state_dir"])
-	earlier := cgroup.New(tag)
+	earlier := enclosure.New(tag)
 	if err := earlier.Available(); err != nil {
 		t.Skip(err)
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/peaks"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/process/cgroup"
+	"github.com/berth-gpu/berth/internal/process/cgroup/enclosure"
 	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
@@ -64,8 +64,8 @@ type Options struct {
 	Energy    *energy.Meters
 	Watchdog  Watchdog
 	MPS       MPS
-	Groups    *cgroup.Pool   // control groups that keep processes from devices; nil if there are none
-	Drains    *drains.Drains // knows which healthy devices are closed; nil if nothing closes devices
+	Groups    *enclosure.Pool // control groups that keep processes from devices; nil if there are none
+	Drains    *drains.Drains  // knows which healthy devices are closed; nil if nothing closes devices
 	Batches   Batches
 	Processes process.Table
 	Names     *users.Names

@@ -30,8 +30,11 @@ func formats() map[string]huma.Format {
 	return all
 }
 
-// leaseRoom is room enough for a usual lease as JSON.
-const leaseRoom = 384
+// leaseRoom is room enough for a usual lease as JSON, and statusRoom for a usual device.
+const (
+	leaseRoom  = 384
+	statusRoom = 2 << 10
+)
 
 // quickly returns an answer as JSON, or nil if only encoding/json writes it.
 func quickly(v any) []byte {
@@ -42,6 +45,10 @@ func quickly(v any) []byte {
 		return (*wire.LeaseBody)(&v).Append(make([]byte, 0, leaseRoom))
 	case api.Ended:
 		return (*wire.EndedBody)(&v).Append(make([]byte, 0, leaseRoom))
+	case api.StatusAll:
+		return (*wire.StatusBody)(&v).Append(make([]byte, 0, statusRoom*(1+len(v.GPUs))))
+	case api.Available:
+		return (*wire.AvailableBody)(&v).Append(make([]byte, 0, leaseRoom*(1+len(v.GPUs))))
 	}
 	return nil
 }

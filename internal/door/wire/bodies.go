@@ -4,10 +4,11 @@ import (
 	"slices"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/text/quickjson"
 )
 
-// The bodies of frames, and lists of leases over HTTP. They are the types of package api with their own encoding:
+// The bodies of frames, and what is asked for most over HTTP. They are the types of package api with their own encoding:
 // Append writes JSON that decodes to the same value as the output of encoding/json, and
 // Read reads what Append wrote. Both take a fraction of the time, and every call on the
 // lease stream goes through them: with encoding/json and its checks, an acquire and a
@@ -23,6 +24,9 @@ type (
 	LeaseBody   api.Lease
 	EndedBody   api.Ended
 	LeasesBody  api.Leases
+
+	StatusBody    api.StatusAll
+	AvailableBody api.Available
 )
 
 // inLease has the structs in a lease that nearly every lease has.
@@ -30,6 +34,12 @@ var inLease = []any{api.Lease{}, api.Holder{}, api.LeasePart{}}
 
 // inList has the other structs in a list of leases and waiting requests.
 var inList = []any{api.Waiting{}, api.Estimate{}, api.Belonging{}, api.Ancestor{}}
+
+// inStatus has the structs in the status of devices.
+var inStatus = []any{
+	api.Status{}, gpu.Device{}, gpu.Link{}, api.Outlook{}, api.ThresholdForecast{}, gpu.Sample{}, gpu.Process{}, api.Slots{}, api.Trust{}, api.Drain{},
+	api.Throttling{}, api.DeviceLease{}, api.Holder{}, api.Curves{}, api.Utilization{}, api.Machine{}, api.Need{},
+}
 
 // The order of some fields on the stream is older than that in package api.
 var (
@@ -39,6 +49,9 @@ var (
 	leases   = quickjson.Codec[LeaseBody]{Inline: inLease, After: movedInLease}
 	ends     = quickjson.Codec[EndedBody]{Inline: inLease, After: movedInLease}
 	lists    = quickjson.Codec[LeasesBody]{Inline: slices.Concat(inLease, inList)}
+
+	statuses  = quickjson.Codec[StatusBody]{Inline: inStatus, Loose: true}
+	available = quickjson.Codec[AvailableBody]{Inline: []any{api.DeviceAvailable{}}, Loose: true}
 
 	movedInLease = map[string]string{"isolated_by": "enforced_by", "energy_joules": "heir_pid", "waiting": "processes"}
 )
@@ -78,3 +91,15 @@ func (l *LeasesBody) Append(dst []byte) []byte { return lists.Append(dst, l) }
 
 // Read reads a list.
 func (l *LeasesBody) Read(data []byte) bool { return lists.Read(data, l) }
+
+// Append appends the status of devices to dst as JSON.
+func (s *StatusBody) Append(dst []byte) []byte { return statuses.Append(dst, s) }
+
+// Read reads the status of devices.
+func (s *StatusBody) Read(data []byte) bool { return statuses.Read(data, s) }
+
+// Append appends what can be leased to dst as JSON.
+func (a *AvailableBody) Append(dst []byte) []byte { return available.Append(dst, a) }
+
+// Read reads what can be leased.
+func (a *AvailableBody) Read(data []byte) bool { return available.Read(data, a) }

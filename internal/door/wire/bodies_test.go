@@ -165,6 +165,35 @@ func TestAppendIsTheSameJSON(t *testing.T) {
 	}))
 }
 
+// Everything that a status may have is written and read the quick way, and as encoding/json
+// does it.
+func TestStatusBodies(t *testing.T) {
+	var full StatusBody
+	fill(t, reflect.ValueOf(&full).Elem())
+	full.GPUs[0].Reason = "39 °C is below temp_optimal"
+	full.GPUs[0].Sample.Energy = gpu.Some(48617050.06)
+	bare := StatusBody{GPUs: []api.Status{{Sample: &gpu.Sample{Throttle: []gpu.ThrottleReason{}, Processes: []gpu.Process{}}}}, Utilization: api.Utilization{PerGPU: map[string]api.GPUUtilization{}}}
+	for _, v := range []StatusBody{full, bare} {
+		reads(t, v, v.Append(nil), (*StatusBody).Read)
+	}
+	var available AvailableBody
+	fill(t, reflect.ValueOf(&available).Elem())
+	reads(t, available, available.Append(nil), (*AvailableBody).Read)
+}
+
+// reads checks that what Append wrote, and what encoding/json writes, is read the quick way.
+func reads[T any](t *testing.T, v T, written []byte, read func(*T, []byte) bool) {
+	t.Helper()
+	for _, text := range []string{string(written), mustJSON(t, v)} {
+		var got, want T
+		if !read(&got, []byte(text)) {
+			t.Errorf("%s is not taken", text)
+		} else if err := json.Unmarshal([]byte(text), &want); err != nil || !reflect.DeepEqual(got, want) || !reflect.DeepEqual(got, v) {
+			t.Errorf("%s is read as %+v, and by encoding/json as %+v (%v)", text, got, want, err)
+		}
+	}
+}
+
 // The ordinary is read the quick way: else there would be no point in it.
 func TestReadTakesTheOrdinary(t *testing.T) {
 	expires := time.Date(2030, 1, 2, 3, 4, 5, 678, time.UTC)
@@ -225,6 +254,8 @@ func FuzzRead(f *testing.F) {
 		agree(t, text, (*LeaseBody).Read)
 		agree(t, text, (*EndedBody).Read)
 		agree(t, text, (*LeasesBody).Read)
+		agree(t, text, (*StatusBody).Read)
+		agree(t, text, (*AvailableBody).Read)
 	})
 }
 
@@ -288,6 +319,8 @@ func TestAppendKnowsEveryField(t *testing.T) {
 	everyField(t, (*RenewalBody).Append)
 	everyField(t, (*LeaseBody).Append)
 	everyField(t, (*EndedBody).Append)
+	everyField(t, (*StatusBody).Append)
+	everyField(t, (*AvailableBody).Append)
 }
 
 func everyField[T any](t *testing.T, write func(*T, []byte) []byte) {
@@ -325,6 +358,12 @@ func fill(t *testing.T, v reflect.Value) {
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 		fill(t, v.Index(0))
+	case reflect.Map:
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fill(t, key)
+		fill(t, value)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
 	case reflect.String:
 		v.SetString("x")
 	case reflect.Bool:

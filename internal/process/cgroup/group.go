@@ -1,3 +1,8 @@
+// Package cgroup puts programs into control groups of their own.
+//
+// Processes that such a program starts are in its group too. A Group limits how many CPUs
+// and how much memory a program uses, and ends all of it at once. Package enclosure keeps
+// programs away from GPUs with such groups.
 package cgroup
 
 import (
@@ -105,7 +110,7 @@ func makeGroup(mounts, own, name string, l Limits) (made Group, err error) {
 			return made, fmt.Errorf("limit %s: %w", c.whatFor, err)
 		}
 		if err := made.add(filepath.Join(outer, name), c.v1(l)); err != nil {
-			return made, fmt.Errorf("limit %s: %w", c.whatFor, explain(err))
+			return made, fmt.Errorf("limit %s: %w", c.whatFor, Explain(err))
 		}
 	}
 	m, err := parseMounts(mounts)
@@ -127,7 +132,7 @@ func makeGroup(mounts, own, name string, l Limits) (made Group, err error) {
 		return made, err
 	}
 	if err := made.add(filepath.Join(outer, name), set); err != nil {
-		return made, explain(err)
+		return made, Explain(err)
 	}
 	return made, nil
 }
@@ -165,8 +170,8 @@ func give(folder string, wanted []controller) error {
 			}
 			continue
 		}
-		if err := write(filepath.Join(folder, "cgroup.subtree_control"), "+"+c.name); err != nil {
-			return fmt.Errorf("limit %s: %w", c.whatFor, explain(err))
+		if err := Write(filepath.Join(folder, "cgroup.subtree_control"), "+"+c.name); err != nil {
+			return fmt.Errorf("limit %s: %w", c.whatFor, Explain(err))
 		}
 	}
 	return nil
@@ -177,8 +182,26 @@ func words(file string) ([]string, error) {
 	return strings.Fields(string(text)), err
 }
 
-// write writes a setting with one write, as the kernel wants it.
-func write(file, value string) error {
+// NoFilters is the remedy for a kernel that cannot filter devices.
+const NoFilters = "the kernel has no device filters (CONFIG_CGROUP_BPF)"
+
+// Explain adds the remedy to an error of the kernel.
+func Explain(err error) error {
+	switch {
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		return fmt.Errorf("%w: the daemon needs root with CAP_BPF, CAP_NET_ADMIN and CAP_DAC_OVERRIDE, which containers and units often take away", err)
+	case errors.Is(err, unix.EROFS):
+		return fmt.Errorf("%w: the control groups are mounted read-only, as in most containers; run the daemon outside of it, or with a writable /sys/fs/cgroup (ProtectControlGroups=no in its unit)", err)
+	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EINVAL):
+		return fmt.Errorf("%w: %s", err, NoFilters)
+	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EOPNOTSUPP):
+		return fmt.Errorf("%w: the control group of the process hands out controllers or has threads of its own, so processes cannot be in groups below it; start the program from another unit or session", err)
+	}
+	return err
+}
+
+// Write writes a setting with one write, as the kernel wants it.
+func Write(file, value string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY, 0)
 	if err != nil {
 		return err
@@ -195,7 +218,7 @@ func (g *Group) add(folder string, settings []setting) error {
 	}
 	*g = append(*g, folder)
 	for _, s := range settings {
-		if err := write(filepath.Join(folder, s.file), s.value); err != nil && !(s.may && errors.Is(err, fs.ErrNotExist)) {
+		if err := Write(filepath.Join(folder, s.file), s.value); err != nil && !(s.may && errors.Is(err, fs.ErrNotExist)) {
 			return err
 		}
 	}
@@ -250,8 +273,8 @@ func (g Group) Enter() error {
 		if there, err := words(list); err == nil && slices.Contains(there, self) {
 			continue
 		}
-		if err := write(list, self); err != nil {
-			return fmt.Errorf("enter the control group: %w", explain(err))
+		if err := Write(list, self); err != nil {
+			return fmt.Errorf("enter the control group: %w", Explain(err))
 		}
 	}
 	return nil
@@ -284,7 +307,7 @@ func empty(folder string) error {
 	if err != nil {
 		return err
 	}
-	if write(filepath.Join(folder, "cgroup.kill"), "1") != nil { // cgroup v1, or an old kernel
+	if Write(filepath.Join(folder, "cgroup.kill"), "1") != nil { // cgroup v1, or an old kernel
 		pids, _ := words(filepath.Join(folder, "cgroup.procs"))
 		for _, text := range pids {
 			if pid, err := strconv.Atoi(text); err == nil && pid > 0 {

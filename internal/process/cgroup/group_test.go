@@ -9,7 +9,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // tree writes files below a folder, and returns it.
 func tree(t *testing.T, files map[string]string) string {

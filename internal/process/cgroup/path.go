@@ -6,7 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/berth-gpu/berth/internal/process"
 )
 
 // mount is the mount point of a cgroup v2 file system and the group at its root.
@@ -22,6 +25,26 @@ func findMount() (mount, error) {
 		return mount{}, err
 	}
 	return parseMounts(string(text))
+}
+
+// Top returns the folder of the outermost control group.
+func Top() (string, error) {
+	m, err := findMount()
+	return m.point, err
+}
+
+// Of returns the folder of the control group of a process, and that of the outermost group.
+func Of(pid int) (top, own string, err error) {
+	m, err := findMount()
+	if err != nil {
+		return "", "", err
+	}
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cgroup"))
+	if err != nil {
+		return "", "", fmt.Errorf("find the control group of process %d: %w", pid, process.ErrGone)
+	}
+	own, err = m.folder(string(text))
+	return m.point, own, err
 }
 
 func parseMounts(text string) (mount, error) {

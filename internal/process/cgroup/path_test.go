@@ -60,19 +60,8 @@ func TestExplain(t *testing.T) {
 	for errno, want := range map[error]string{
 		unix.EPERM: "CAP_BPF", unix.EROFS: "read-only", unix.EBUSY: "another unit", unix.EOPNOTSUPP: "another unit", unix.EINVAL: "CONFIG_CGROUP_BPF",
 	} {
-		if err := explain(errno); !errors.Is(err, errno) || !strings.Contains(err.Error(), want) {
+		if err := Explain(errno); !errors.Is(err, errno) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v", errno, err)
-		}
-	}
-}
-
-func TestNames(t *testing.T) {
-	p := New("ab-1")
-	for name, want := range map[string]uint64{
-		p.name(12): 12, "berth-12-ab": 0, "berth-12": 0, "berth--ab-1": 0, "berth-x-ab-1": 0, "12-ab-1": 0, "berth-99999999999999999999-ab-1": 0,
-	} {
-		if fence, ours := p.fenceOf(name); ours != (want != 0) || ours && fence != want {
-			t.Errorf("%s: %d, %v", name, fence, ours)
 		}
 	}
 }

@@ -11,6 +11,7 @@
 package quickjson
 
 import (
+	"encoding/json"
 	"reflect"
 	"sync/atomic"
 	"time"
@@ -25,6 +26,10 @@ type Codec[T any] struct {
 	// After moves fields, by name, behind another field of the same object. The others
 	// have the order of the struct.
 	After map[string]string
+	// Loose makes Read take lists of texts, texts beyond ASCII and all values of a type,
+	// and read with encoding/json what the codec leaves to that. It is for answers, in
+	// which nothing is refused for its form.
+	Loose bool
 
 	table atomic.Pointer[object]
 }
@@ -34,7 +39,7 @@ func (c *Codec[T]) object() *object {
 	if o := c.table.Load(); o != nil {
 		return o
 	}
-	m := maker{after: c.After}
+	m := maker{after: c.After, loose: c.Loose}
 	for _, each := range c.Inline {
 		m.inline = append(m.inline, reflect.TypeOf(each))
 	}
@@ -50,12 +55,16 @@ func (c *Codec[T]) Append(dst []byte, v *T) []byte {
 
 // Read reads an object in the form that Append writes, with its fields in any order. It
 // returns false for everything else, right or wrong, and for a value that the tags do not
-// allow. It may then have set some fields of v.
+// allow; v is zero then.
 func (c *Codec[T]) Read(data []byte, v *T) bool {
 	*v = *new(T)
-	s := scanner{data: data}
+	s := scanner{data: data, loose: c.Loose}
 	c.object().read(&s, unsafe.Pointer(v))
-	return s.over()
+	if !s.over() {
+		*v = *new(T) // encoding/json would read into what is there
+		return false
+	}
+	return true
 }
 
 // read reads an object into the struct at p.
@@ -118,20 +127,30 @@ func (f *field) read(s *scanner, at unsafe.Pointer) {
 	case moment:
 		*(*time.Time)(at) = s.time()
 	case section:
-		f.of.read(s, at)
+		f.of().read(s, at)
+	case texts:
+		s.bad = s.bad || !s.loose // nothing here checks how many there are, and how long
+		items := []string{}
+		for range s.items {
+			items = append(items, string(s.quoted()))
+		}
+		*(*[]string)(at) = items
 	case list:
+		of := f.of()
 		items := reflect.NewAt(f.typ, at).Elem()
 		for n := range s.items {
 			if n == items.Cap() {
 				items.Grow(max(1, n)) // and not by a quarter, since items are large
 			}
 			items.SetLen(n + 1)
-			f.of.read(s, unsafe.Add(items.UnsafePointer(), uintptr(n)*f.size))
+			of.read(s, unsafe.Add(items.UnsafePointer(), uintptr(n)*f.size))
 		}
 		if items.IsNil() {
 			items.Set(reflect.MakeSlice(f.typ, 0, 0))
 		}
 	default:
-		s.bad = true
+		if value := s.raw(); !s.loose || json.Unmarshal(value, reflect.NewAt(f.typ, at).Interface()) != nil {
+			s.bad = true
+		}
 	}
 }

@@ -31,6 +31,7 @@ type sample struct {
 	Begun   time.Time        `json:"begun,omitzero"`
 	Ends    *time.Time       `json:"ends,omitempty"`
 	Scope   []string         `json:"scope,omitempty"`
+	Kept    []gpu.State      `json:"kept,omitzero"` // empty is not nil
 	First   inner            `json:"first,omitzero"`
 	Last    *inner           `json:"last,omitempty"`
 	Parts   []inner          `json:"parts,omitempty"`
@@ -70,6 +71,9 @@ func anySample() *rapid.Generator[sample] {
 			ends, last := at.Draw(t, "ends"), within.Draw(t, "last")
 			v.TTL, v.Memory, v.Begun, v.Ends, v.Last = gpu.Some(rapid.Float64().Draw(t, "ttl")), gpu.Some(gpu.MiB(rapid.Int64().Draw(t, "mib"))), at.Draw(t, "begun"), &ends, &last
 		}
+		if rapid.Bool().Draw(t, "kept") {
+			v.Kept = []gpu.State{}
+		}
 		if rapid.Bool().Draw(t, "others") {
 			v.Foreign, v.Names = &other1{word.Draw(t, "text")}, map[string]int{"a": 1}
 		}
@@ -81,7 +85,14 @@ func anySample() *rapid.Generator[sample] {
 }
 
 func TestAppendAndReadAreAsEncodingJSON(t *testing.T) {
+	for name, loose := range map[string]bool{"strict": false, "loose": true} {
+		t.Run(name, func(t *testing.T) { testAgainstEncodingJSON(t, loose) })
+	}
+}
+
+func testAgainstEncodingJSON(t *testing.T, loose bool) {
 	c := codec()
+	c.Loose = loose
 	rapid.Check(t, func(t *rapid.T) {
 		v := anySample().Draw(t, "v")
 		theirs, err := json.Marshal(&v)
@@ -109,7 +120,7 @@ func TestAppend(t *testing.T) {
 		`{"id":"a","names":{"b":2},"gpus":3,"share":0.5}`:           {ID: "a", Names: map[string]int{"b": 2}, GPUs: 3, Share: 0.5},
 		`{"id":"a","ttl":60,"first":{"gpu":"g"},"last":{"gpu":""}}`: {ID: "a", TTL: gpu.Some(60.0), First: inner{GPU: "g"}, Last: new(inner)},
 		`{"id":"a","next":"b","count":0}`:                           {ID: "a", More: More{Next: "b", Count: gpu.Some(0)}},
-		`{"id":"a","ttl":1e+06}`:                                    {ID: "a", TTL: gpu.Some(1e6), Share: math.Copysign(0, -1)},
+		`{"id":"a","ttl":1000000}`:                                  {ID: "a", TTL: gpu.Some(1e6), Share: math.Copysign(0, -1)},
 	} {
 		if got := c.Append(nil, &v); string(got) != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -121,6 +132,31 @@ func TestAppend(t *testing.T) {
 		A int `json:"a,omitempty"`
 	})); string(got) != "{}" {
 		t.Errorf("got %s, want {}", got)
+	}
+}
+
+// A loose codec takes texts beyond ASCII, lists of them, every value, and what encoding/json
+// reads. It reads all of it as encoding/json does.
+func TestReadLoosely(t *testing.T) {
+	c := codec()
+	c.Loose = true
+	for _, text := range []string{
+		`{"id":""}`, `{"id":"39 °C"}`, `{"id":"a","gpus":0,"state":"lost"}`, `{"id":"a","scope":["x","ü"]}`, `{"id":"a","kept":[]}`,
+		`{"id":"a","names":{"b}\\\"":2}}`, `{"id":"a","foreign":{"text":"\n"},"gpus":1}`, `{"id":"a","ttl":48617050.06}`,
+	} {
+		var got, want sample
+		if !c.Read([]byte(text), &got) {
+			t.Errorf("%s is not taken", text)
+		}
+		if err := json.Unmarshal([]byte(text), &want); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is read as %+v, want %+v (%v)", text, got, want, err)
+		}
+	}
+	for _, text := range []string{`{"id":"\xff"}`, `{"id":"a\n"}`, `{"id":"a","scope":["x"}`, `{"id":"a","scope":[1]}`, `{"id":"a","names":{"b":2}`, `{"id":"a","names":7}`, `{"id":"a","names":{"b":"\`} {
+		var got sample
+		if c.Read([]byte(text), &got) || !reflect.DeepEqual(got, sample{}) {
+			t.Errorf("%q is taken, or leaves %+v", text, got)
+		}
 	}
 }
 

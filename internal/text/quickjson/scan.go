@@ -4,14 +4,17 @@ import (
 	"bytes"
 	"strconv"
 	"time"
+	"unicode/utf8"
 )
 
 // scanner reads JSON of a simple kind: no spaces but one after a colon or a comma, as many
-// programs write it, no escapes, no characters beyond ASCII, no null. It reads nothing after the first violation.
+// programs write it, no escapes, no characters beyond ASCII unless it is loose, no null. It
+// reads nothing after the first violation.
 type scanner struct {
-	data []byte
-	at   int
-	bad  bool
+	data  []byte
+	at    int
+	bad   bool
+	loose bool
 }
 
 // over reports whether all input was read without a violation.
@@ -73,13 +76,42 @@ func (s *scanner) quoted() []byte {
 		return nil
 	}
 	rest := s.data[s.at:]
+	ascii := true
 	for i, c := range rest {
 		if c == '"' {
 			s.at += i + 1
+			s.bad = !ascii && !utf8.Valid(rest[:i])
 			return rest[:i]
 		}
-		if c < ' ' || c >= 0x7f || c == '\\' {
+		if c < ' ' || c == 0x7f || c == '\\' || c > 0x7f && !s.loose {
 			break
+		}
+		ascii = ascii && c < 0x7f
+	}
+	s.bad = true
+	return nil
+}
+
+// raw reads an object or a list, and returns it as it is written. It finds the end, and
+// checks nothing else.
+func (s *scanner) raw() []byte {
+	depth, quoted := 0, false
+	for from := s.at; !s.bad && s.at < len(s.data); {
+		c := s.data[s.at]
+		s.at++
+		switch {
+		case quoted && c == '\\':
+			s.at++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			depth++
+		case c == '}' || c == ']':
+			depth--
+		}
+		if depth == 0 {
+			return s.data[from:s.at]
 		}
 	}
 	s.bad = true

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -30,8 +31,11 @@ type field struct {
 // rest is what few calls need to know about a field.
 type rest struct {
 	typ  reflect.Type // of the value
-	of   *object      // of a section, or of the items of a list
 	size uintptr      // of an item of a list
+
+	maker *maker                 // of the table of a section, or of the items of a list
+	item  reflect.Type           // what that table is of
+	table atomic.Pointer[object] // nil until it is needed
 
 	probes []probe // of the fields of a section, if allOfIt counts
 
@@ -75,7 +79,7 @@ const (
 	boxed               // pointer, for encoding/json
 	items               // slice, for encoding/json
 	text                // string
-	texts               // []string
+	texts               // slice of strings
 	boolean             // bool
 	whole               // int
 	long                // int64
@@ -95,6 +99,7 @@ var kindsOf = map[reflect.Kind]kind{
 type maker struct {
 	inline []reflect.Type
 	after  map[string]string
+	loose  bool
 }
 
 // object returns the table of a struct. It panics if it cannot, which is a mistake in the
@@ -121,9 +126,22 @@ func (m *maker) object(t reflect.Type) *object {
 	return o
 }
 
+// of returns the table of a section, or of the items of a list, and makes it at the first
+// call: few values have everything that they may have, and a command that runs for
+// milliseconds makes no table in vain.
+func (r *rest) of() *object {
+	if o := r.table.Load(); o != nil {
+		return o
+	}
+	o := r.maker.object(r.item)
+	r.table.Store(o)
+	return o
+}
+
 // fields appends the fields of a struct that begins at an offset. Those of a struct that
 // it embeds stand in the same object.
 func (m *maker) fields(all []field, t reflect.Type, at uint32) []field {
+	all = slices.Grow(all, t.NumField())
 	for i := range t.NumField() {
 		sf := t.Field(i)
 		if _, named := sf.Tag.Lookup("json"); sf.Anonymous && !named && sf.Type.Kind() == reflect.Struct {
@@ -146,14 +164,13 @@ func (o *object) find(name string) int {
 func (m *maker) field(sf reflect.StructField) field {
 	name, options, _ := strings.Cut(sf.Tag.Get("json"), ",")
 	f := field{name: name, lead: `,"` + name + `":`, offset: uint32(sf.Offset), rest: &rest{
-		typ: sf.Type, shortest: limit(sf, "minLength", 0), longest: limit(sf, "maxLength", math.MaxInt),
-		least: int64(limit(sf, "minimum", math.MinInt)), most: int64(limit(sf, "maximum", math.MaxInt)),
+		typ: sf.Type, longest: math.MaxInt, least: math.MinInt64, most: math.MaxInt64,
 	}}
-	if words := sf.Tag.Get("enum"); words != "" {
-		f.words = strings.Split(words, ",")
-	}
 	if options != "" {
 		f.probe = probeOf(sf)
+	}
+	if options == "omitzero" && sf.Type.Kind() == reflect.Slice {
+		f.probe.at = uint32(sf.Offset) // its pointer: a list that is empty is not nil
 	}
 	switch t := sf.Type; {
 	case t.Kind() == reflect.Pointer && m.codes(t.Elem()):
@@ -167,28 +184,40 @@ func (m *maker) field(sf reflect.StructField) field {
 	switch t := f.typ; {
 	case t == reflect.TypeFor[time.Time]():
 		f.kind = moment
-	case t == reflect.TypeFor[[]string]():
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.String:
 		f.kind = texts
 	case m.codes(t):
-		f.kind, f.of = section, m.object(t)
+		f.kind, f.maker, f.item = section, m, t
 		for i := range t.NumField() {
 			f.probes = append(f.probes, probeOf(t.Field(i)))
 		}
 	case t.Kind() == reflect.Slice && m.codes(t.Elem()):
-		f.kind, f.of, f.size = list, m.object(t.Elem()), t.Elem().Size()
+		f.kind, f.maker, f.item, f.size = list, m, t.Elem(), t.Elem().Size()
 	default:
 		f.kind = kindsOf[t.Kind()]
+	}
+	if !m.loose {
+		f.limit(sf)
+	}
+	return f
+}
+
+// limit takes from the tags of a field, and from its type, what Read takes.
+func (f *field) limit(sf reflect.StructField) {
+	f.shortest, f.longest = limit(sf, "minLength", 0), limit(sf, "maxLength", math.MaxInt)
+	f.least, f.most = int64(limit(sf, "minimum", math.MinInt)), int64(limit(sf, "maximum", math.MaxInt))
+	if words := sf.Tag.Get("enum"); words != "" {
+		f.words = strings.Split(words, ",")
 	}
 	if limited, is := reflect.Zero(f.typ).Interface().(interface{ MaxLength() int }); is {
 		f.longest = limited.MaxLength()
 	}
-	return f
 }
 
 // isOptional reports whether a type is a struct of a value and a bool that says whether
 // there is one.
 func isOptional(t reflect.Type) bool {
-	return t.Implements(reflect.TypeFor[interface{ Known() bool }]())
+	return t.Kind() == reflect.Struct && t.NumField() == 2 && t.Implements(reflect.TypeFor[interface{ Known() bool }]())
 }
 
 // probeOf returns the probe of a field.

@@ -38,7 +38,7 @@ func (o *object) append(dst []byte, p unsafe.Pointer) []byte {
 		case moment:
 			dst = append((*time.Time)(at).AppendFormat(append(dst, '"'), time.RFC3339Nano), '"')
 		case section:
-			dst = f.of.append(dst, at)
+			dst = f.of().append(dst, at)
 		case texts:
 			dst = append(dst, '[')
 			for i, each := range *(*[]string)(at) {
@@ -50,12 +50,12 @@ func (o *object) append(dst []byte, p unsafe.Pointer) []byte {
 			dst = append(dst, ']')
 		case list:
 			dst = append(dst, '[')
-			items := (*[]struct{})(at)
+			items, of := (*[]struct{})(at), f.of()
 			for i := range *items {
 				if i > 0 {
 					dst = append(dst, ',')
 				}
-				dst = f.of.append(dst, unsafe.Add(unsafe.Pointer(unsafe.SliceData(*items)), uintptr(i)*f.size))
+				dst = of.append(dst, unsafe.Add(unsafe.Pointer(unsafe.SliceData(*items)), uintptr(i)*f.size))
 			}
 			dst = append(dst, ']')
 		default:
@@ -98,6 +98,9 @@ func (f *field) empty(p unsafe.Pointer) bool {
 func appendFloat(dst []byte, n float64) []byte {
 	if n >= 1 && n < 1e6 && n == math.Trunc(n) { // the usual number of seconds
 		return strconv.AppendInt(dst, int64(n), 10)
+	}
+	if size := math.Abs(n); size >= 1e-6 && size < 1e21 { // Read takes no exponents
+		return strconv.AppendFloat(dst, n, 'f', -1, 64)
 	}
 	return strconv.AppendFloat(dst, n, 'g', -1, 64)
 }

@@ -17,7 +17,7 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/process/cgroup"
+	"github.com/berth-gpu/berth/internal/process/cgroup/enclosure"
 )
 
 func main() {
@@ -48,7 +48,7 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := cgroup.New("bench").Enclose(self, uint64(os.Getpid()), minors); err != nil {
+	if _, err := enclosure.New("bench").Enclose(self, uint64(os.Getpid()), minors); err != nil {
 		return err
 	}
 	cmd := exec.Command(args[2], args[3:]...)

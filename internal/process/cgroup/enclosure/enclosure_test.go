@@ -1,4 +1,4 @@
-package cgroup
+package enclosure
 
 import (
 	"bufio"
@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/cgroup"
 )
 
 // tryOpen names the variable that makes this program a child of the tests: it
@@ -99,7 +100,7 @@ func pool(t *testing.T) *Pool {
 	if err := p.Available(); err != nil {
 		t.Skipf("devices cannot be filtered here: %v", err)
 	}
-	if m, _ := findMount(); unix.Access(m.point, unix.W_OK) != nil {
+	if top, _ := cgroup.Top(); unix.Access(top, unix.W_OK) != nil {
 		t.Skip("control groups cannot be made here")
 	}
 	return p
@@ -258,8 +259,8 @@ func TestOnlyThisVeryProcessIsMoved(t *testing.T) {
 // The owner of a group around the program can move it out, and is told so.
 func TestWhoCanLeave(t *testing.T) {
 	p := pool(t)
-	m, _ := findMount()
-	around := filepath.Join(m.point, "delegated-"+p.tag)
+	top, _ := cgroup.Top()
+	around := filepath.Join(top, "delegated-"+p.tag)
 	if err := os.Mkdir(around, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -275,13 +276,24 @@ func TestWhoCanLeave(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.leavable(id, around, m.point) {
+	if p.leavable(id, around, top) {
 		t.Error("nobody can leave a group of root")
 	}
 	if err := os.Chown(filepath.Join(around, "cgroup.procs"), nobody, -1); err != nil {
 		t.Fatal(err)
 	}
-	if !p.leavable(id, filepath.Join(around), m.point) || !p.leavable(id, filepath.Join(around, "inner"), m.point) {
+	if !p.leavable(id, filepath.Join(around), top) || !p.leavable(id, filepath.Join(around, "inner"), top) {
 		t.Error("nobody cannot leave its own group")
+	}
+}
+
+func TestNames(t *testing.T) {
+	p := New("ab-1")
+	for name, want := range map[string]uint64{
+		p.name(12): 12, "berth-12-ab": 0, "berth-12": 0, "berth--ab-1": 0, "berth-x-ab-1": 0, "12-ab-1": 0, "berth-99999999999999999999-ab-1": 0,
+	} {
+		if fence, ours := p.fenceOf(name); ours != (want != 0) || ours && fence != want {
+			t.Errorf("%s: %d, %v", name, fence, ours)
+		}
 	}
 }

@@ -1,15 +1,14 @@
-// Package cgroup puts programs into control groups of their own.
+// Package enclosure keeps programs away from GPUs that they have not leased.
 //
-// Processes that such a program starts are in its group too. A Pool keeps programs away
-// from GPUs that they have not leased: it moves a process into a group in which a filter
-// lets only the leased GPUs be opened (cgroup v2, BPF_PROG_TYPE_CGROUP_DEVICE). A Group
-// limits how many CPUs and how much memory a program uses, and ends all of it at once.
+// A Pool moves a process into a control group in which a filter lets only the leased GPUs
+// be opened (cgroup v2, BPF_PROG_TYPE_CGROUP_DEVICE). It is not in package cgroup because
+// bin/berth needs that one, and would start later with all that loads filters.
 //
 // The group of a lease lies below the one that the process was in, so limits and filters there still
 // apply. Its name consists of berth, the fence of the lease, and a tag of the daemon:
 // berth-12-3f9a1c02. The filter stays if the daemon ends, even by kill -9; the next
 // daemon finds its groups by their names and removes them when their leases have ended.
-package cgroup
+package enclosure
 
 import (
 	"context"
@@ -28,6 +27,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/cgroup"
 )
 
 // Pool keeps the control groups of leases.
@@ -55,7 +55,7 @@ const again = time.Second
 // Available returns nil if this daemon can filter devices, as far as that is known before
 // it has a process to move. Otherwise the error says why not.
 func (p *Pool) Available() error {
-	if _, err := findMount(); err != nil {
+	if _, err := cgroup.Top(); err != nil {
 		return err
 	}
 	program, err := load(nil)
@@ -67,24 +67,17 @@ func (p *Pool) Available() error {
 
 // explain adds the remedy to an error of the kernel.
 func explain(err error) error {
-	switch {
-	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		return fmt.Errorf("%w: the daemon needs root with CAP_BPF, CAP_NET_ADMIN and CAP_DAC_OVERRIDE, which containers and units often take away", err)
-	case errors.Is(err, unix.EROFS):
-		return fmt.Errorf("%w: the control groups are mounted read-only, as in most containers; run the daemon outside of it, or with a writable /sys/fs/cgroup (ProtectControlGroups=no in its unit)", err)
-	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EINVAL), errors.Is(err, ebpf.ErrNotSupported):
-		return fmt.Errorf("%w: the kernel has no device filters (CONFIG_CGROUP_BPF)", err)
-	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EOPNOTSUPP):
-		return fmt.Errorf("%w: the control group of the process hands out controllers or has threads of its own, so processes cannot be in groups below it; start the program from another unit or session", err)
+	if errors.Is(err, ebpf.ErrNotSupported) {
+		return fmt.Errorf("%w: %s", err, cgroup.NoFilters)
 	}
-	return err
+	return cgroup.Explain(err)
 }
 
 // Enclose moves a process into a group of its own, which can open only those of NVIDIA's
 // GPUs that have these minors. leavable reports whether the user of the process can move
 // it out again.
 func (p *Pool) Enclose(id process.ID, fence uint64, minors []int) (leavable bool, err error) {
-	top, outer, err := folderOf(id)
+	top, outer, err := cgroup.Of(id.PID)
 	if err != nil {
 		return false, err
 	}
@@ -103,20 +96,6 @@ func (p *Pool) Enclose(id process.ID, fence uint64, minors []int) (leavable bool
 }
 
 func (p *Pool) name(fence uint64) string { return fmt.Sprintf("berth-%d-%s", fence, p.tag) }
-
-// folderOf returns the folder of the group of a process, and that of the outermost group.
-func folderOf(id process.ID) (top, own string, err error) {
-	m, err := findMount()
-	if err != nil {
-		return "", "", err
-	}
-	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(id.PID), "cgroup"))
-	if err != nil {
-		return "", "", fmt.Errorf("find the control group of process %d: %w", id.PID, process.ErrGone)
-	}
-	own, err = m.folder(string(text))
-	return m.point, own, err
-}
 
 // make makes a group with its filter. It first removes an empty group of that name, which
 // is left from earlier.
@@ -145,7 +124,7 @@ func (p *Pool) move(id process.ID, group string) error {
 	if now, err := p.processes.Identify(id.PID); err != nil || now != id {
 		return fmt.Errorf("process %d: %w", id.PID, process.ErrGone)
 	}
-	if err := write(filepath.Join(group, "cgroup.procs"), strconv.Itoa(id.PID)); err != nil {
+	if err := cgroup.Write(filepath.Join(group, "cgroup.procs"), strconv.Itoa(id.PID)); err != nil {
 		return fmt.Errorf("move process %d into its control group: %w", id.PID, err)
 	}
 	if over, err := process.Ended(pidfd); over || err != nil {
@@ -254,11 +233,11 @@ func (p *Pool) tidy() int {
 // recall finds the groups with the tag of this pool. If a lease ends meanwhile, recall or
 // Release notices it.
 func (p *Pool) recall(stands func(fence uint64) bool) {
-	m, err := findMount()
+	top, err := cgroup.Top()
 	if err != nil || os.Geteuid() != 0 { // only root can have made groups
 		return
 	}
-	_ = filepath.WalkDir(m.point, func(path string, d fs.DirEntry, err error) error {
+	_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return nil // the group has just gone
 		}
