@@ -40,6 +40,7 @@ def serve(work: Dict[str, Any]) -> None:
         state = () if init is None else (init(),)
     if current() is not None:
         trim_on_request()
+    workers._settle()
     pipes.say({"type": "ready", "protocol": workers.PROTOCOL, "ahead": beside.ahead})
     for frame in beside.batches(pipes):
         beside.answer(pipes, workers._work(process, state, frame))

@@ -8,6 +8,7 @@ docs/reference/batch-protocol.md describes them. Standard output is free for pri
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import inspect
 import json
@@ -51,6 +52,7 @@ def worker(process: Callable[..., Any], init: Optional[Callable[[], Any]] = None
         process = _for_each(process)
     if current() is not None:
         trim_on_request()
+    _settle()
     pipes.say({"type": "ready", "protocol": PROTOCOL})
     for line in pipes.lines:
         batch = _read(line)
@@ -110,6 +112,13 @@ def _open() -> _Pipes:
     pipes = _Pipes(open(ends[0], "rb", buffering=1 << 20), open(ends[1], "wb", buffering=1 << 20))
     _PIPES.append(pipes)
     return pipes
+
+
+def _settle() -> None:
+    """Keeps what is loaded out of garbage collections: batches have many objects, and
+    each collection of all would look at every module and at the model."""
+    gc.collect()
+    gc.freeze()
 
 
 def _check(process: Callable[..., Any], init: Optional[Callable[[], Any]], each: bool) -> None:

@@ -92,6 +92,11 @@ class Speaking(unittest.TestCase):
         self.assertEqual(worker.batch(2)["outcomes"], [12])
         self.assertEqual(worker.end()[1], "loaded\n")
 
+    def test_what_is_loaded_is_not_collected_again_and_again(self):
+        code = "import gc\nmodel = lambda: [[i] for i in range(1000)]\nberth.worker(lambda records, model: [gc.get_freeze_count() for _ in records], init=model)"
+        [frozen] = self.ready(code).batch(0)["outcomes"]
+        self.assertGreater(frozen, 1000)
+
     def test_each(self):
         worker = self.ready("berth.worker(lambda r, m: m / r, init=lambda: 6, each=True)")
         answer = worker.batch(2, 0, 3)
