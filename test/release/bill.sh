@@ -18,6 +18,7 @@ printf 'module bill\n\ngo 1.26.0\n\nrequire (\n\t%s\n\t%s\n)\n' 'github.com/Cycl
 	cd "$work"
 	export CGO_ENABLED=0 GOFLAGS=-mod=mod
 	go build -trimpath -o jv github.com/santhosh-tekuri/jsonschema/cmd/jv
+	go mod download github.com/CycloneDX/cyclonedx-go # nothing imports it, so the build has not
 	install -D -m 644 -t schema "$(go list -m -f '{{.Dir}}' github.com/CycloneDX/cyclonedx-go)"/schema/*.json
 	mv schema/jsf-0.82.schemax.json schema/jsf-0.82.schema.json # the name that the others call it by
 )
