@@ -106,7 +106,7 @@ func play(o options) error {
 
 // patience is how much longer than asked for a run may take to get its kills
 // together, on a machine that is busy with something else.
-const patience = 2
+const patience = 10
 
 func leases(o options) error {
 	dir, err := os.MkdirTemp("", "berth-chaos-")
