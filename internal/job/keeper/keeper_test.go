@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -296,11 +297,13 @@ func TestMindersKilled(t *testing.T) {
 			}
 			return p
 		}
-		a, b, c := w.submit(spec("killed")), spec("early"), spec("never")
+		a := w.submit(spec("killed"))
+		synctest.Wait() // its fence is a number, too
 		w.set(func() { w.number = 1 })
-		b = w.submit(b)
+		b := w.submit(spec("early"))
+		synctest.Wait()
 		w.set(func() { w.number = 2 })
-		c = w.submit(c)
+		c := w.submit(spec("never"))
 		w.after(20 * time.Minute)
 		if got := w.state(a.Number) + " " + w.state(b.Number) + " " + w.state(c.Number); got != "lost done failed" {
 			t.Errorf("they are %s", got)

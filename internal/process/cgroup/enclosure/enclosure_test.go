@@ -225,7 +225,9 @@ func TestRunRemovesGroups(t *testing.T) {
 	if _, err := p.Enclose(child.ID, 3, nil); err != nil {
 		t.Fatal(err)
 	}
+	p.mu.Lock()
 	group := p.groups[3]
+	p.mu.Unlock()
 	child.end()
 	p.Release(3)
 	for {
