@@ -101,6 +101,11 @@ func (l jobLeases) End(of keeper.Claim, by access.Actor) {
 	}
 }
 
+// Stands implements keeper.Leases.
+func (l jobLeases) Stands(of keeper.Claim) bool {
+	return l.desk.Ledger.Lease(keyOfClaim(&of), of.Task.Fence) != nil
+}
+
 // Signal implements keeper.Leases.
 func (l jobLeases) Signal(of keeper.Claim, name string) {
 	signal, known := process.SignalOf(name)

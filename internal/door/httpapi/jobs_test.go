@@ -58,6 +58,7 @@ func (noMinders) Start(context.Context, string, runs.Limits) (process.ID, error)
 	return process.ID{}, nil
 }
 func (noMinders) Read(string) (runs.Record, bool, error)   { return runs.Record{}, false, nil }
+func (noMinders) Kill(process.ID) error                    { return nil }
 func (noMinders) Remove(string) error                      { return nil }
 func (noMinders) List() ([]string, error)                  { return nil, nil }
 func (noMinders) Watch(process.ID, func()) (func(), error) { return func() {}, nil }

@@ -36,8 +36,9 @@ type Leases interface {
 	Hand(ctx context.Context, of Claim, minder process.ID) (api.Lease, error)
 	// Release gives the lease of a task back, if it still stands.
 	Release(of Claim)
-	// End ends the programs of a lease.
+	// End ends the programs of a lease, and Stands reports whether the lease still stands.
 	End(of Claim, by access.Actor)
+	Stands(of Claim) bool
 	// Signal sends a signal to the programs of a lease, and Ends returns when its time
 	// limit does that for good; false if it has none.
 	Signal(of Claim, signal string)
@@ -68,6 +69,8 @@ type Minders interface {
 	Start(ctx context.Context, run string, most runs.Limits) (process.ID, error)
 	Read(run string) (record runs.Record, alive bool, err error)
 	Remove(run string) error
+	// Kill ends a minder, and its command with it.
+	Kill(minder process.ID) error
 	// List returns the names of the runs that have a record.
 	List() ([]string, error)
 	// Watch calls ended once the process has ended, see process.Table.

@@ -315,6 +315,32 @@ func TestMindersKilled(t *testing.T) {
 	})
 }
 
+// A task that was cancelled, and whose lease has ended without its programs, ends with the
+// next daemon.
+func TestCancelledWithoutALease(t *testing.T) {
+	play(t, func(w *world) {
+		w.script = func(string, string, int) plan { return plan{takes: 24 * time.Hour} }
+		s := w.submit(spec("train"))
+		w.after(time.Second)
+		w.set(func() { clear(w.leases) })
+		if err := w.daemon.Cancel(Act{Ref: job.Ref{Number: s.Number}}); err != nil {
+			t.Fatal(err)
+		}
+		w.after(time.Minute)
+		if got := w.show(job.Ref{Number: s.Number}); got.State != "running" {
+			t.Fatalf("it is %+v", got.Job)
+		}
+		w.daemon.kill()
+		<-w.daemon.over
+		w.start()
+		w.after(time.Minute)
+		if got := w.state(s.Number); got != "cancelled" {
+			t.Errorf("it is %s", got)
+		}
+		w.idle()
+	})
+}
+
 // What is on a full disk is there whole or not at all.
 func TestFullDisk(t *testing.T) {
 	play(t, func(w *world) {

@@ -117,7 +117,14 @@ func (k *Keeper) look(r run) {
 		again(brokenPause)
 	case alive && record.PID != 0:
 		k.watch(r, record.Minder())
+		left := r.task(r.index).State == job.Stopping
+		of := r.claim(r.index)
 		k.writing.Unlock()
+		if left && !k.leases.Stands(of) { // an earlier berth could end the lease before the command had begun
+			if err := k.Minders.Kill(record.Minder()); err != nil {
+				k.Log.Warn("a minder whose lease has ended cannot be killed", "job", r.TaskID(r.index), "error", err)
+			}
+		}
 	case alive:
 		again(lookAfter) // it has locked the record, and writes it at once
 	default:

@@ -339,6 +339,13 @@ func (s desk) End(of Claim, _ access.Actor) {
 	})
 }
 
+func (s desk) Stands(of Claim) bool {
+	s.d.w.mu.Lock()
+	defer s.d.w.mu.Unlock()
+	h := s.d.w.leases[of.ID]
+	return h != nil && h.fence == of.Task.Fence
+}
+
 func (s desk) Signal(of Claim, signal string) {
 	_ = s.d.step(func() error {
 		s.d.w.events = append(s.d.w.events, gpu.Event{Text: of.ID + " gets " + signal})
@@ -396,6 +403,17 @@ func (m minders) Read(run string) (runs.Record, bool, error) {
 func (m minders) Remove(run string) error {
 	return m.d.step(func() error {
 		delete(m.d.w.runs, run)
+		return nil
+	})
+}
+
+func (m minders) Kill(id process.ID) error {
+	return m.d.step(func() error {
+		for name, r := range m.d.w.runs {
+			if r.record.Minder() == id {
+				go m.d.w.finish(name, -1, "", "")
+			}
+		}
 		return nil
 	})
 }

@@ -2,6 +2,7 @@ package minder
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"os"
@@ -180,6 +181,15 @@ func (s *Starter) Watch(id process.ID, ended func()) (stop func(), err error) {
 		return nil, process.ErrGone
 	}
 	return process.Proc().Watch(id, ended)
+}
+
+// Kill ends a minder. The kernel ends its command with it.
+func (s *Starter) Kill(id process.ID) error {
+	err := process.Proc().Signal(kinship.Authority(), id, process.Kill)
+	if errors.Is(err, process.ErrGone) {
+		return nil
+	}
+	return err
 }
 
 // Remove ends everything that a run has left, and removes its control group and its
