@@ -145,7 +145,7 @@ func (l jobLeases) Learn(of keeper.Claim, o *job.Outcome, t *job.Task) (complete
 	}
 	d.askWatchdog(fence, o)
 	for _, uuid := range t.Devices {
-		o.Fault = cmp.Or(o.Fault, d.faultOf(uuid, t.Started, o.Time))
+		o.Fault = cmp.Or(o.Fault, d.faultOf(uuid, t.Granted, o.Time))
 	}
 	if o.OverLimit != "" || o.Revoked != "" || o.Fault != "" || used.Samples == 0 { // one that no device has seen did not fail because of it
 		return true
