@@ -202,14 +202,12 @@ func (d *Desk) faultOf(uuid string, from, to time.Time) string {
 func (d *Desk) ranOut(uuid string, end time.Time) string {
 	c := d.Config().GPU
 	samples := d.Monitor.History(uuid, end.Add(-2*c.MonitorInterval-time.Second), 0)
-	samples = slices.DeleteFunc(samples, func(s gpu.Sample) bool { return s.Time.After(end) })
+	// Its memory may be free a while before its end is written down.
+	samples = slices.DeleteFunc(samples, func(s gpu.Sample) bool { return s.Time.After(end) || !thermal.Exhausted(c.For(uuid).Thresholds, &s) })
 	if len(samples) == 0 {
 		return ""
 	}
 	last, on := &samples[len(samples)-1], d.Ledger.Sum(uuid).Device
-	if !thermal.Exhausted(c.For(uuid).Thresholds, last) {
-		return ""
-	}
 	var strangers gpu.MiB
 	for _, p := range d.Ledger.Processes(uuid) {
 		if p.Lease == nil {
