@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device/move"
 	"github.com/berth-gpu/berth/internal/enforce/park/hugepages"
 	"github.com/berth-gpu/berth/internal/enforce/park/mover"
@@ -43,8 +42,8 @@ func (d *Daemon) openParking(o Options) error {
 }
 
 // leaseEvent publishes an event about a lease, after which a lease may have to be parked.
-func (d *Daemon) leaseEvent(e gpu.Event) {
-	d.publish(d.oversight.Bill(e))
+func (d *Daemon) leaseEvent(n lease.Notice) {
+	d.publishLate(d.oversight.Bill(n))
 	if d.parking != nil {
 		d.parking.Nudge()
 	}

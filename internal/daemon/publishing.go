@@ -15,6 +15,7 @@ import (
 	"github.com/berth-gpu/berth/internal/file/inventory"
 	"github.com/berth-gpu/berth/internal/history/events"
 	"github.com/berth-gpu/berth/internal/history/hooks"
+	"github.com/berth-gpu/berth/internal/lease"
 )
 
 // news is how events travel: they are counted, rationed, kept for readers, sent to hooks
@@ -46,6 +47,17 @@ func (n *news) publish(e gpu.Event) {
 	}
 }
 
+// publishLate passes on an event whose sentence is made when somebody reads it. Of a
+// warning that is now: publish may drop it.
+func (n *news) publishLate(notice lease.Notice) {
+	if notice.Rest == nil || notice.Severity.AtLeast(gpu.Warning) || n.log.Enabled(context.Background(), level(notice.Event)) {
+		n.publish(notice.Whole())
+		return
+	}
+	n.exporter.Event(notice.Event)
+	n.events.PublishLate(notice.Event, notice.Rest)
+}
+
 // openNews opens the metrics, the rations of users and the hooks, which get every event
 // from the first one on.
 func (d *Daemon) openNews(o Options) error {
@@ -69,7 +81,7 @@ func (d *Daemon) openNews(o Options) error {
 		Hooks: hooking(c), Call: hookCalls(web, n.log), Event: n.publish, Count: n.exporter.Delivery, Dropped: n.exporter.HookDropped,
 	})
 	undelivered := n.hooks.Recall()
-	n.events.Attach(n.hooks.Offer, func(e gpu.Event) { n.exporter.Lost(e.Severity, promexport.Displaced) })
+	n.events.Attach(n.hooks.Offer, func(e *events.Entry) { n.exporter.Lost(e.Head().Severity, promexport.Displaced) })
 	n.tellDamage(recalled, undelivered) // hooks get these events, too
 	d.run("hooks", func(ctx context.Context) { n.hooks.Run(ctx); web.Close() })
 	return nil

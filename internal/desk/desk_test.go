@@ -91,11 +91,11 @@ func gpuConfig(g config.GPU) func() *config.Config {
 	return func() *config.Config { return &config.Config{GPU: g} }
 }
 
-func (o *office) tell(e gpu.Event) {
+func (o *office) tell(n lease.Notice) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.onEvent != nil {
-		o.onEvent(e)
+		o.onEvent(n.Whole())
 	}
 }
 

@@ -104,8 +104,8 @@ func TestCancelIsTold(t *testing.T) {
 	k := grant(t, b, &Request{ID: "job", Holder: alice(), Memory: 40, Binding: ByName}, dev(0)).Key()
 	tell := func(c Change) gpu.Event {
 		e := apply(t, b, c, noon)
-		event, _ := EventOf(&e, func(text []byte, _ []Part) []byte { return text })
-		return event
+		notice, _ := NoticeOf(&e, func(text []byte, _ []Part) []byte { return text })
+		return notice.Whole()
 	}
 	begun := tell(Cancel{Key: k, By: actor(alice()), Why: "secret"})
 	ended := tell(Revoke{Key: k, By: access.Daemon(), Why: b.Lease(k).OverrunText()})

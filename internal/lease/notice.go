@@ -11,47 +11,136 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// EventOf returns the event that tells people about an effect; false if there is none.
+// Notice is an event about a lease or a request. Rest adds its sentence and its data, at
+// any time, and is nil if they are there: a busy machine displaces most events before
+// anybody reads them.
+type Notice struct {
+	gpu.Event
+	Fence uint64 // of the lease; 0 if it is about a request
+	Rest  func(*gpu.Event)
+}
+
+// Whole returns the event with its sentence and its data.
+func (n Notice) Whole() gpu.Event {
+	if n.Rest != nil {
+		n.Rest(&n.Event)
+	}
+	return n.Event
+}
+
+// NoticeOf returns the event that tells people about an effect; false if there is none.
 // Labels appends the names of the devices of a lease.
-func EventOf(e *Effect, labels func(text []byte, parts []Part) []byte) (gpu.Event, bool) {
+func NoticeOf(e *Effect, labels func(text []byte, parts []Part) []byte) (Notice, bool) {
 	if e.Kind == Asked || e.Kind == TimedOut {
-		return requestEvent(e), true
+		return Notice{Event: requestEvent(e)}, true
 	}
 	held := e.Lease()
 	if held == nil {
-		return gpu.Event{}, false // withdrawn: the client knows
+		return Notice{}, false // withdrawn: the client knows
 	}
 	code, severity, verb := wording(e.Kind)
 	if code == "" || e.Kind == Renewed && e.By.Door == access.Itself {
-		return gpu.Event{}, false // berth keeps a lease that is in use, every minute
+		return Notice{}, false // berth keeps a lease that is in use, every minute
 	}
 	by := e.By
 	if c := held.Cancelled; c != nil && e.Kind == Revoked { // its owner or an operator asked for it before
 		severity, verb, by = gpu.Note, "was ended", c.By
 	}
-	total := held.Total()
-	text, public := sentence(e, held, verb, labels)
-	event := gpu.Event{
-		Time: e.Time, Code: code, Severity: severity, Lease: held.ID, User: held.Holder.User, By: ByOf(by), Text: text, Public: public,
-		Data: map[string]any{"fence": held.Fence, "memory_mb": int64(total.Memory), "slots": total.Slots},
+	n := Notice{Fence: held.Fence, Event: gpu.Event{Time: e.Time, Code: code, Severity: severity, Lease: held.ID, User: held.Holder.User, By: ByOf(by)}}
+	if len(held.Parts) == 1 {
+		n.GPU = held.Parts[0].GPU
 	}
-	if e.Kind != Granted {
-		event.Data["held_seconds"] = e.Time.Sub(held.Granted).Seconds()
+	f := factsOf(e, held, labels)
+	if severity == gpu.Note && e.Why == "" && len(e.Spared) == 0 && (e.Kind == Granted || e.Kind == Renewed || e.Kind == Released) {
+		n.Rest = func(event *gpu.Event) {
+			event.Text, event.Public = f.sentence(verb)
+			event.Data = f.data()
+		}
+		return n, true
 	}
-	if e.Kind == Resized {
+	n.Text, n.Public = f.sentence(verb)
+	n.Data = f.data()
+	f.add(&n.Event, e, held)
+	n.Event = Sparing(n.Event, e.Spared)
+	return n, true
+}
+
+// facts are what the events about all leases tell. They do not hold on to the lease.
+type facts struct {
+	id, service, user, name string
+	fence                   uint64
+	total                   Usage
+	each                    Part // what it has on each device
+	labels                  string
+	granted                 bool          // it is the news
+	held                    time.Duration // else
+}
+
+func factsOf(e *Effect, held *Lease, labels func([]byte, []Part) []byte) facts {
+	f := facts{
+		id: held.ID, service: held.Holder.Service, user: held.Holder.User, name: held.Holder.Name,
+		fence: held.Fence, total: held.Total(), each: held.Parts[0], granted: e.Kind == Granted, held: e.Time.Sub(held.Granted),
+	}
+	if f.granted || e.Kind == Resized {
+		var room [32]byte
+		f.labels = string(labels(room[:0], held.Parts))
+	}
+	return f
+}
+
+func (f *facts) data() map[string]any {
+	data := map[string]any{"fence": f.fence, "memory_mb": int64(f.total.Memory), "slots": f.total.Slots}
+	if !f.granted {
+		data["held_seconds"] = f.held.Seconds()
+	}
+	return data
+}
+
+// sentence returns the text of an event. If it ends with the name of the program,
+// sentence also returns it without that, as public text.
+func (f *facts) sentence(verb string) (text, public string) {
+	b := append(append(append(make([]byte, 0, 160), f.id...), ' '), verb...)
+	if !f.granted {
+		return string(b), ""
+	}
+	b = append(append(b, ' '), amount(f.each)...)
+	b = append(append(b, " on "...), f.labels...)
+	before := " for "
+	for _, word := range [...]string{f.service, f.user} {
+		if word != "" {
+			b = append(append(b, before...), word...)
+			before = ", "
+		}
+	}
+	if f.name == "" {
+		return string(b), ""
+	}
+	upTo := len(b)
+	text = string(append(append(append(b, " ("...), f.name...), ')'))
+	return text, text[:upTo]
+}
+
+// add adds what few events tell. If the text ends with the reason of whoever cancelled the
+// lease, the public one does without.
+func (f *facts) add(event *gpu.Event, e *Effect, held *Lease) {
+	switch e.Kind {
+	case Warned:
+		ends, _ := held.Ends()
+		event.Text += fmt.Sprintf(" at %s, with its processes: that is its time limit of %s", ends.Format(time.TimeOnly), words.Duration(held.TimeLimit))
+		event.Data["ends"], event.Data["time_limit_seconds"] = ends.Format(time.RFC3339), held.TimeLimit.Seconds()
+	case Resized:
+		event.Text += fmt.Sprintf(" from %s to %s on %s", e.Before.Parts[0].Memory, f.each.Memory, f.labels)
 		event.Data["was_mb"] = int64(e.Before.Total().Memory)
 		if held.Asked > 0 {
 			event.Data["asked_mb"] = int64(held.Asked)
 		}
 	}
-	if e.Kind == Warned {
-		ends, _ := held.Ends()
-		event.Data["ends"], event.Data["time_limit_seconds"] = ends.Format(time.RFC3339), held.TimeLimit.Seconds()
+	if e.Why != "" {
+		if c := held.Cancelled; c != nil && c.Why != "" { // whoever cancelled it wrote that to its holder
+			event.Public = event.Text
+		}
+		event.Text += ": " + e.Why
 	}
-	if len(held.Parts) == 1 {
-		event.GPU = held.Parts[0].GPU
-	}
-	return Sparing(event, e.Spared), true
 }
 
 // requestEvent returns the event that a request waits or was not granted in time.
@@ -92,44 +181,6 @@ func aim(r *Request) string {
 	return r.Memory.String()
 }
 
-// sentence returns the text of an event about a lease. If the text ends with the name of
-// the program, or with the reason of who cancelled it, sentence also returns it without
-// that, as public text. Every grant
-// calls sentence, so it builds the text in one buffer.
-func sentence(e *Effect, held *Lease, verb string, labels func([]byte, []Part) []byte) (text, public string) {
-	b := append(append(append(make([]byte, 0, 160), held.ID...), ' '), verb...)
-	switch e.Kind {
-	case Granted:
-		b = append(append(b, ' '), amount(held)...)
-		b = append(b, " on "...)
-		b = labels(b, held.Parts)
-		b = appendHolder(b, held.Holder)
-	case Warned:
-		ends, _ := held.Ends()
-		b = append(b, " at "...)
-		b = append(ends.AppendFormat(b, time.TimeOnly), ", with its processes: that is its time limit of "...)
-		b = append(b, words.Duration(held.TimeLimit)...)
-	case Resized:
-		b = append(append(b, " from "...), e.Before.Parts[0].Memory.String()...)
-		b = append(append(b, " to "...), held.Parts[0].Memory.String()...)
-		b = append(b, " on "...)
-		b = labels(b, held.Parts)
-	}
-	if e.Why != "" {
-		upTo := len(b)
-		b = append(append(b, ": "...), e.Why...)
-		if c := held.Cancelled; c != nil && c.Why != "" { // whoever cancelled it wrote that to its holder
-			return string(b), string(b[:upTo])
-		}
-	}
-	if e.Kind != Granted || held.Holder.Name == "" {
-		return string(b), ""
-	}
-	upTo := len(b)
-	text = string(append(append(append(b, " ("...), held.Holder.Name...), ')'))
-	return text, text[:upTo]
-}
-
 func wording(k Kind) (gpu.EventCode, gpu.Severity, string) {
 	switch k {
 	case Granted:
@@ -156,8 +207,7 @@ func wording(k Kind) (gpu.EventCode, gpu.Severity, string) {
 	return "", "", ""
 }
 
-func amount(l *Lease) string {
-	part := l.Parts[0]
+func amount(part Part) string {
 	switch {
 	case part.Memory == 0:
 		return words.Count(part.Slots, "slot")
@@ -165,18 +215,6 @@ func amount(l *Lease) string {
 		return part.Memory.String()
 	}
 	return part.Memory.String() + " and " + words.Count(part.Slots, "slot")
-}
-
-// appendHolder appends the service and the user of a holder.
-func appendHolder(text []byte, h Holder) []byte {
-	before := " for "
-	for _, word := range [...]string{h.Service, h.User} {
-		if word != "" {
-			text = append(append(text, before...), word...)
-			before = ", "
-		}
-	}
-	return text
 }
 
 // TrimEvent returns the event that asks the programs of a lease to give back what

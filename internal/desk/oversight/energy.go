@@ -3,20 +3,26 @@ package oversight
 import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/history/energy"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
 // Bill adds to an event about the end of a lease how much energy the lease used.
-func (o *Oversight) Bill(e gpu.Event) gpu.Event {
-	switch e.Code {
+func (o *Oversight) Bill(n lease.Notice) lease.Notice {
+	switch n.Code {
 	case gpu.EventReleased, gpu.EventExpired, gpu.EventRevoked:
-		fence, _ := e.Data["fence"].(uint64)
-		if used, known := o.Energy.Close(fence, e.Time).Get(); known {
-			e.Data["energy_joules"] = float64(used)
+		if used, known := o.Energy.Close(n.Fence, n.Time).Get(); known {
+			rest := n.Rest
+			n.Rest = func(e *gpu.Event) {
+				if rest != nil {
+					rest(e)
+				}
+				e.Data["energy_joules"] = float64(used)
+			}
 		}
 	}
-	return e
+	return n
 }
 
 // consumers returns the processes that the energy of a device belongs to: those on the

@@ -48,15 +48,19 @@ func TestBill(t *testing.T) {
 	o := (&world{}).oversight()
 	use(o, &lease.Lease{ID: "a", Fence: 3, Parts: []lease.Part{{GPU: "GPU-a"}}}, 30)
 	for _, code := range []gpu.EventCode{gpu.EventReleased, gpu.EventExpired, gpu.EventRevoked} {
-		if e := o.Bill(gpu.Event{Time: noon.Add(3 * time.Second), Code: code, Data: map[string]any{"fence": uint64(3)}}); e.Data["energy_joules"] != 90.0 {
-			t.Errorf("%s says %v", code, e.Data)
+		for _, rest := range []func(*gpu.Event){nil, func(e *gpu.Event) { e.Data = map[string]any{} }} {
+			n := lease.Notice{Event: gpu.Event{Time: noon.Add(3 * time.Second), Code: code}, Fence: 3, Rest: rest}
+			if rest == nil {
+				n.Data = map[string]any{}
+			}
+			if e := o.Bill(n).Whole(); e.Data["energy_joules"] != 90.0 {
+				t.Errorf("%s says %v", code, e.Data)
+			}
 		}
 	}
-	for _, e := range []gpu.Event{
-		{Code: gpu.EventGranted, Data: map[string]any{"fence": uint64(3)}}, {Code: gpu.EventReleased}, {Code: gpu.EventReleased, Data: map[string]any{"fence": uint64(0)}},
-	} {
-		if billed := o.Bill(e); billed.Data["energy_joules"] != nil {
-			t.Errorf("%s says %v", e.Code, billed.Data)
+	for _, n := range []lease.Notice{{Event: gpu.Event{Code: gpu.EventGranted}, Fence: 3}, {Event: gpu.Event{Code: gpu.EventReleased}}} {
+		if billed := o.Bill(n).Whole(); billed.Data["energy_joules"] != nil {
+			t.Errorf("%s says %v", n.Code, billed.Data)
 		}
 	}
 }

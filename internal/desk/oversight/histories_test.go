@@ -314,7 +314,7 @@ func (h *history) told(e gpu.Event) {
 }
 
 // granted checks a grant: it is on no device that was closed before this moment.
-func (h *history) granted(e gpu.Event) {
+func (h *history) granted(e lease.Notice) {
 	if e.Code != gpu.EventGranted {
 		return
 	}

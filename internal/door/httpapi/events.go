@@ -110,7 +110,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		t.Leave()
 		out.write(text)
 		if len(found) > 0 {
-			said = found[len(found)-1].Event.ID
+			said = found[len(found)-1].ID()
 		}
 		if !q.follow {
 			out.flush()
@@ -121,7 +121,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 	for sent := 0; out.err == nil; {
 		found, more := s.Events.Entries(after, mostAtOnce)
 		if len(found) > 0 {
-			after, sent = found[len(found)-1].Event.ID, sent+len(found)
+			after, sent = found[len(found)-1].ID(), sent+len(found)
 			whole := len(found) >= mostAtOnce
 			t := mine.Enter(r.Context(), fair.Heavy)
 			if t == nil {
@@ -137,7 +137,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 			t.Leave()
 			if len(found) > 0 {
 				out.write(text)
-				said = found[len(found)-1].Event.ID
+				said = found[len(found)-1].ID()
 			}
 			if whole && (q.follow || sent < mostKept) {
 				continue // with the events kept by then, so that a slow reader does not keep older ones alive
@@ -174,7 +174,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 func (s *server) newestEvents(out *eventWriter, most int) (found []*events.Entry, last uint64) {
 	found, _ = s.Events.Entries(0, math.MaxInt)
 	if len(found) > 0 {
-		last = found[len(found)-1].Event.ID
+		last = found[len(found)-1].ID()
 	}
 	found = out.choose(found)
 	return found[max(0, len(found)-most):], last
@@ -194,7 +194,7 @@ func (s *server) eventPage(out *eventWriter, r *http.Request, q eventQuery, mine
 		if len(found) == 0 {
 			break
 		}
-		after = found[len(found)-1].Event.ID
+		after = found[len(found)-1].ID()
 		whole := len(found) >= mostAtOnce
 		page = append(page, out.choose(found)...)
 		if more = len(page) > q.limit; !whole { // that was the newest event
@@ -204,7 +204,7 @@ func (s *server) eventPage(out *eventWriter, r *http.Request, q eventQuery, mine
 	if more {
 		page = page[:q.limit]
 		asked := Address{url: *r.URL}
-		out.w.Header().Set("Link", asked.next(strconv.FormatUint(page[len(page)-1].Event.ID, 10)))
+		out.w.Header().Set("Link", asked.next(strconv.FormatUint(page[len(page)-1].ID(), 10)))
 	}
 	text := out.encode(page)
 	t.Leave()
@@ -340,7 +340,7 @@ func (o *eventWriter) choose(found []*events.Entry) []*events.Entry {
 		return found
 	}
 	return slices.DeleteFunc(found, func(e *events.Entry) bool {
-		return !o.filter.Matches(shown(e.Event, o.sight.view(e.Event.User)))
+		return !o.filter.Matches(shown(*e.Event(), o.sight.view(e.Head().User)))
 	})
 }
 
@@ -348,13 +348,13 @@ func (o *eventWriter) choose(found []*events.Entry) []*events.Entry {
 func (o *eventWriter) encode(found []*events.Entry) []byte {
 	var text []byte
 	for _, e := range found {
-		v := o.sight.view(e.Event.User)
+		v := o.sight.view(e.Head().User)
 		data, err := e.JSON(v, func(e gpu.Event) gpu.Event { return shown(e, v) })
 		if err != nil {
 			o.err = err
 			return text
 		}
-		text = fmt.Appendf(text, "id: %d\nevent: %s\ndata: %s\n\n", e.Event.ID, e.Event.Code, data)
+		text = fmt.Appendf(text, "id: %d\nevent: %s\ndata: %s\n\n", e.ID(), e.Head().Code, data)
 	}
 	return text
 }

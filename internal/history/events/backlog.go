@@ -84,13 +84,16 @@ func Owner(e *gpu.Event) (user string, owned bool) {
 
 // Add keeps v for the event e, whose id must be larger than that of any event before. It
 // displaces events that no longer have room.
-func (b *Backlog[T]) Add(e *gpu.Event, v T) {
+func (b *Backlog[T]) Add(e *gpu.Event, v T) { b.add(e, v, memoryOf(e)) }
+
+// add is like Add for an event that takes so many bytes of memory.
+func (b *Backlog[T]) add(e *gpu.Event, v T, size int) {
 	it := b.spare
 	if it == nil {
 		it = &item[T]{}
 	}
 	b.spare = it.next
-	*it = item[T]{value: v, size: memoryOf(e), lane: b.laneOf(e)}
+	*it = item[T]{value: v, size: size, lane: b.laneOf(e)}
 	b.place(e.ID, it)
 	b.grow(it.lane, it)
 	switch it.lane {

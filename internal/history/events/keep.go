@@ -98,9 +98,9 @@ func (w *writer) write() (<-chan struct{}, error) {
 		return w.begin()
 	}
 	entries, more := w.log.Entries(w.after, math.MaxInt)
-	text, urgent, err := lines(nil, entries)
-	if err != nil || len(text) == 0 {
-		return more, err
+	text, urgent := lines(nil, entries)
+	if len(text) == 0 {
+		return more, nil
 	}
 	if _, err := w.file.Size(); err != nil { // its name no longer leads to it
 		w.close()
@@ -110,24 +110,22 @@ func (w *writer) write() (<-chan struct{}, error) {
 		w.close() // its last line may be cut; the next file is whole
 		return more, err
 	}
-	w.after = entries[len(entries)-1].Event.ID
+	w.after = entries[len(entries)-1].ID()
 	w.events += len(entries)
 	w.bytes += len(text)
 	return more, nil
 }
 
 // lines appends events as lines, and reports whether any is a warning or worse.
-func lines(text []byte, entries []*Entry) (_ []byte, urgent bool, err error) {
+func lines(text []byte, entries []*Entry) (_ []byte, urgent bool) {
 	for _, entry := range entries {
-		if entry.Event.Code == gpu.EventGap { // Entries made it, because the disk was slow
+		if entry.event.Code == gpu.EventGap { // Entries made it, because the disk was slow
 			continue
 		}
-		if text, err = appendLine(text, &entry.Event); err != nil {
-			return nil, false, err
-		}
-		urgent = urgent || entry.Event.Severity.AtLeast(gpu.Warning)
+		text = appendLine(text, entry.Event())
+		urgent = urgent || entry.event.Severity.AtLeast(gpu.Warning)
 	}
-	return text, urgent, nil
+	return text, urgent
 }
 
 func (w *writer) append(text []byte, durable bool) error {
@@ -146,10 +144,7 @@ func (w *writer) append(text []byte, durable bool) error {
 func (w *writer) begin() (<-chan struct{}, error) {
 	w.close()
 	entries, more := w.log.Entries(0, math.MaxInt)
-	text, _, err := lines([]byte(opening), entries)
-	if err != nil {
-		return more, err
-	}
+	text, _ := lines([]byte(opening), entries)
 	number, _, err := newest(w.folder)
 	if err != nil {
 		return more, err
@@ -180,7 +175,7 @@ func (w *writer) begin() (<-chan struct{}, error) {
 	}
 	w.after, w.events, w.bytes = 0, 0, 0
 	if len(entries) > 0 {
-		w.after = entries[len(entries)-1].Event.ID
+		w.after = entries[len(entries)-1].ID()
 	}
 	return more, w.tidy(name)
 }

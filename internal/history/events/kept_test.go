@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,12 +23,12 @@ func TestGapExactlyWhenSomethingIsMissed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := newLog(Limits{Notes: 3, Warnings: 4, Share: 2, Bytes: 3000}, start)
 		gone, last := map[uint64]bool{}, uint64(start.UnixMicro()-1)
-		l.Attach(func(e gpu.Event) {
-			if e.ID != last+1 {
-				t.Fatalf("id %d comes after %d", e.ID, last)
+		l.Attach(func(e *Entry) {
+			if e.ID() != last+1 {
+				t.Fatalf("id %d comes after %d", e.ID(), last)
 			}
-			last = e.ID
-		}, func(e gpu.Event) { gone[e.ID] = true })
+			last = e.ID()
+		}, func(e *Entry) { gone[e.ID()] = true })
 		for range rapid.IntRange(0, 30).Draw(t, "events") {
 			l.Publish(gpu.Event{
 				Time: start, User: rapid.SampledFrom([]string{"", "ada", "bob", "eve"}).Draw(t, "user"),
@@ -83,7 +85,7 @@ func TestNotesDoNotDisplaceWarnings(t *testing.T) {
 func TestOnlyEarlyLossesCount(t *testing.T) {
 	l := New(1, start)
 	lost := 0
-	l.Attach(nil, func(gpu.Event) { lost++ })
+	l.Attach(nil, func(*Entry) { lost++ })
 	l.Publish(gpu.Event{Time: start, Severity: gpu.Note})
 	l.Publish(gpu.Event{Time: start.Add(early), Severity: gpu.Note})
 	if lost != 0 {
@@ -108,7 +110,7 @@ func TestOneEncodingForAllReaders(t *testing.T) {
 	}
 	for range 3 {
 		whole, err := first.JSON(0, nil)
-		if want, _ := json.Marshal(first.Event); err != nil || !bytes.Equal(whole, want) {
+		if want, _ := json.Marshal(first.Event()); err != nil || !bytes.Equal(whole, want) {
 			t.Errorf("whole: %s, %v", whole, err)
 		}
 		if hidden, err := first.JSON(1, hide); err != nil || bytes.Contains(hidden, []byte("secret")) {
@@ -145,4 +147,59 @@ func BenchmarkKeptALittleBehind(b *testing.B) {
 	for b.Loop() {
 		l.Kept(l.next - 5)
 	}
+}
+
+// The sentence of a late event is made for its first reader, once, within bounds, and
+// never for an event that nobody reads.
+func TestLateEvents(t *testing.T) {
+	l := New(2, start)
+	made := map[string]int{}
+	l.Attach(func(e *Entry) {
+		if e.Head().Lease == "hooked" && e.Event().Text != "hooked holds 1 GiB" {
+			t.Errorf("a hook gets %+v", e.Event())
+		}
+	}, nil)
+	for _, lease := range []string{"displaced", "hooked", "read"} {
+		l.PublishLate(gpu.Event{Code: gpu.EventGranted, Severity: gpu.Note, Lease: lease}, func(e *gpu.Event) {
+			made[lease]++
+			e.Text, e.Data = lease+" holds 1 GiB", map[string]any{"long": strings.Repeat("x", 2*gpu.MaxEventJSON), "slots": 2}
+		})
+	}
+	for range 2 {
+		found, _ := l.Kept(0)
+		if len(found) != 2 || found[1].Text != "read holds 1 GiB" || found[1].Data["slots"] != 2 || len(found[1].Data["long"].(string)) > gpu.MaxEventJSON {
+			t.Errorf("%+v", found)
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"hooked": 1, "read": 1}, made); diff != "" {
+		t.Errorf("sentences made (-want +got):\n%s", diff)
+	}
+}
+
+func TestLateEventsHaveManyReaders(t *testing.T) {
+	l := New(64, start)
+	var made atomic.Int32
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			for len(l.mustText(t)) < 64 {
+			}
+		})
+	}
+	for range 200 {
+		l.PublishLate(gpu.Event{Time: start, Severity: gpu.Note}, func(e *gpu.Event) { e.Text = "a"; made.Add(1) })
+	}
+	readers.Wait()
+	if n := made.Load(); n < 64 || n > 200 {
+		t.Errorf("%d sentences for 200 events, of which 64 are kept", n)
+	}
+}
+
+// mustText returns the sentences of all kept events.
+func (l *Log) mustText(t *testing.T) []string {
+	found, _ := l.Kept(0)
+	if i := slices.IndexFunc(found, func(e gpu.Event) bool { return e.Text == "" }); i >= 0 {
+		t.Errorf("%+v has no sentence", found[i])
+	}
+	return texts(found)
 }

@@ -34,8 +34,8 @@ const (
 // Log holds the newest events. Its zero value is not usable.
 type Log struct {
 	mu      sync.Mutex
-	offer   func(gpu.Event) // see Attach; nil if nobody is attached
-	lost    func(gpu.Event)
+	offer   func(*Entry) // see Attach; nil if nobody is attached
+	lost    func(*Entry)
 	kept    *Backlog[*Entry]
 	next    uint64        // id of the next event
 	newest  time.Time     // time of the newest event
@@ -61,24 +61,35 @@ func newLog(limits Limits, now time.Time) *Log {
 // Attach makes a Log call offer with every event, in the order of the ids, and lost with an
 // event that newer ones displaced within 10 minutes. Both must return at once, and must not
 // publish; either may be nil. Call it before the first Publish.
-func (l *Log) Attach(offer, lost func(gpu.Event)) {
+func (l *Log) Attach(offer, lost func(*Entry)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.offer, l.lost = offer, lost
 }
 
 // Publish gives e the next id and keeps it. The event must be trimmed.
-func (l *Log) Publish(e gpu.Event) {
-	entry := &Entry{Event: e}
+func (l *Log) Publish(e gpu.Event) { l.publish(&Entry{event: e}, memoryOf(&e)) }
+
+// PublishLate is like Publish, for a note without its sentence and its data. Rest adds
+// them when somebody first reads the event, if anybody does. What rest holds on to counts
+// as lateSize bytes.
+func (l *Log) PublishLate(e gpu.Event, rest func(*gpu.Event)) {
+	e = e.Trimmed()
+	l.publish(&Entry{event: e, rest: rest}, memoryOf(&e)+lateSize)
+}
+
+// publish keeps an event that takes so many bytes of memory.
+func (l *Log) publish(entry *Entry, size int) {
+	e := &entry.event
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	entry.Event.ID = l.next
+	e.ID = l.next
 	l.next++
 	l.newest = e.Time
 	l.age(entry)
-	l.kept.Add(&entry.Event, entry)
+	l.kept.add(e, entry, size)
 	if l.offer != nil {
-		l.offer(entry.Event)
+		l.offer(entry)
 	}
 	if e.Severity.AtLeast(gpu.Warning) {
 		select {
@@ -94,7 +105,7 @@ func (l *Log) Publish(e gpu.Event) {
 
 // age makes the oldest of the recent entries drop its encodings.
 func (l *Log) age(entry *Entry) {
-	oldest := &l.recent[entry.Event.ID%recent]
+	oldest := &l.recent[entry.event.ID%recent]
 	if *oldest != nil {
 		(*oldest).forget()
 	}
@@ -102,8 +113,8 @@ func (l *Log) age(entry *Entry) {
 }
 
 func (l *Log) displaced(entry *Entry) {
-	if l.lost != nil && l.newest.Sub(entry.Event.Time) < early {
-		l.lost(entry.Event)
+	if l.lost != nil && l.newest.Sub(entry.event.Time) < early {
+		l.lost(entry)
 	}
 }
 
@@ -127,7 +138,7 @@ func (l *Log) Entries(after uint64, most int) ([]*Entry, <-chan struct{}) {
 	found, all := l.kept.After(from, most)
 	missed := future || uint64(all) < l.next-1-after
 	if missed && after != 0 {
-		found = append([]*Entry{{Event: l.gap(found)}}, found...)
+		found = append([]*Entry{{event: l.gap(found)}}, found...)
 	}
 	return found, l.waiting
 }
@@ -140,8 +151,8 @@ func (l *Log) gap(found []*Entry) gpu.Event {
 		Text: "Some events after the last one you have are not kept any more, or were before the daemon started.",
 	}
 	if len(found) > 0 {
-		e.ID, e.Time = found[0].Event.ID-1, found[0].Event.Time
-		e.Text = fmt.Sprintf("%s The oldest kept is %d.", e.Text, found[0].Event.ID)
+		e.ID, e.Time = found[0].event.ID-1, found[0].event.Time
+		e.Text = fmt.Sprintf("%s The oldest kept is %d.", e.Text, found[0].event.ID)
 	}
 	return e
 }
@@ -154,7 +165,7 @@ func (l *Log) Kept(after uint64) ([]gpu.Event, <-chan struct{}) {
 	}
 	found := make([]gpu.Event, len(entries))
 	for i, entry := range entries {
-		found[i] = entry.Event
+		found[i] = *entry.Event()
 	}
 	return found, more
 }
@@ -165,10 +176,10 @@ func (l *Log) Each(ctx context.Context, after uint64, f func(gpu.Event) error) e
 	for {
 		found, more := l.Entries(after, math.MaxInt)
 		for _, entry := range found {
-			if err := f(entry.Event); err != nil {
+			if err := f(*entry.Event()); err != nil {
 				return err
 			}
-			after = entry.Event.ID
+			after = entry.ID()
 		}
 		select {
 		case <-ctx.Done():
@@ -184,9 +195,32 @@ const recent = 1024
 
 // Entry is a kept event. All readers share it.
 type Entry struct {
-	Event   gpu.Event // does not change
+	event   gpu.Event // does not change, except that whole adds its sentence and its data
+	rest    func(*gpu.Event)
+	whole   sync.Once
 	encoded [Views]atomic.Pointer[[]byte]
 	old     atomic.Bool
+}
+
+// ID returns the id of the event.
+func (e *Entry) ID() uint64 { return e.event.ID }
+
+// Head returns the event, perhaps without its sentence and its data.
+func (e *Entry) Head() *gpu.Event { return &e.event }
+
+// Event returns the event. Nobody may change it.
+func (e *Entry) Event() *gpu.Event {
+	e.whole.Do(func() {
+		if e.rest == nil {
+			return
+		}
+		event := e.event
+		e.rest(&event)
+		event = event.Trimmed()
+		e.event.Text, e.event.Public, e.event.Data = event.Text, event.Public, event.Data
+		e.rest = nil
+	})
+	return &e.event
 }
 
 // View numbers the forms in which readers see one event, from 0 up to Views. The encoder
@@ -203,7 +237,7 @@ func (e *Entry) JSON(view View, show func(gpu.Event) gpu.Event) ([]byte, error) 
 	if text := e.encoded[view].Load(); text != nil {
 		return *text, nil
 	}
-	event := e.Event
+	event := *e.Event()
 	if show != nil {
 		event = show(event)
 	}
@@ -233,6 +267,7 @@ const (
 	eventSize = 320 // the event itself and the pointers to it
 	dataSize  = 320 // a map of up to eight keys
 	valueSize = 16  // a value that is not a text
+	lateSize  = 600 // a sentence and data, or what they will be made of
 )
 
 // memoryOf estimates how many bytes of memory an event takes.

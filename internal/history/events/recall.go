@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/text/quickjson"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -107,10 +108,10 @@ func setAside(folder file.Folder, name string, why error) *file.Damage {
 
 // restore keeps an event of an earlier daemon. The caller holds mu.
 func (l *Log) restore(e gpu.Event) {
-	entry := &Entry{Event: e}
+	entry := &Entry{event: e}
 	l.newest = e.Time
 	l.age(entry)
-	l.kept.Add(&entry.Event, entry)
+	l.kept.Add(&entry.event, entry)
 }
 
 // newest returns the newest file of a folder, by its number, or 0 if there is none.
@@ -198,13 +199,12 @@ func parseLine(text []byte) (l line, err error) {
 	return l, nil
 }
 
-// appendLine appends an event as a line.
-func appendLine(b []byte, e *gpu.Event) ([]byte, error) {
-	text, err := json.Marshal(line{Event: *e, Public: e.Public})
-	if err != nil {
-		return b, err
-	}
-	return append(append(b, file.SealLine(text)...), '\n'), nil
+var lineCodec = quickjson.Codec[line]{Inline: []any{gpu.By{}}}
+
+// appendLine appends an event as a line. The event must be trimmed.
+func appendLine(b []byte, e *gpu.Event) []byte {
+	text := lineCodec.Append(nil, &line{Event: *e, Public: e.Public})
+	return append(append(b, file.SealLine(text)...), '\n')
 }
 
 // fileName returns the name of the file with a number.

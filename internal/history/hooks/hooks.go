@@ -22,6 +22,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/history/events"
 )
 
 // Hook says which events go where: to URL or to Command.
@@ -41,7 +42,7 @@ type Call func(ctx context.Context, e gpu.Event, body []byte) error
 
 // wants reports whether a hook gets an event. A gap may stand for any event. Nobody needs
 // an event about an acknowledged alert, or a second one about the same fact.
-func (h *Hook) wants(e gpu.Event) bool {
+func (h *Hook) wants(e *gpu.Event) bool {
 	switch {
 	case e.Code == gpu.EventHook:
 		return false
@@ -148,7 +149,7 @@ func (hs *Hooks) list() []*queue {
 
 // Offer puts e into the queue of every hook that wants it. It does not wait.
 // Events must be offered in the order of their ids, by one caller at a time.
-func (hs *Hooks) Offer(e gpu.Event) {
+func (hs *Hooks) Offer(e *events.Entry) {
 	hs.mu.RLock()
 	defer hs.mu.RUnlock()
 	for _, q := range hs.queues {

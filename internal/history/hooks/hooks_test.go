@@ -322,7 +322,7 @@ func TestWants(t *testing.T) {
 		{Hook{Severity: gpu.Note, Codes: []gpu.EventCode{gpu.EventAlert}}, gpu.Event{Code: gpu.EventAlert, Severity: gpu.Serious, Data: map[string]any{"told": true}}, true},
 		{Hook{Severity: gpu.Note}, gpu.Event{Code: gpu.EventAlertResolved, Severity: gpu.Note, Data: map[string]any{"acknowledged": true}}, true},
 	} {
-		if got := c.hook.wants(c.e); got != c.want {
+		if got := c.hook.wants(&c.e); got != c.want {
 			t.Errorf("%+v of %+v: %v", c.hook, c.e, got)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/history/events"
 )
 
 // How failed deliveries are repeated: after a second, then after twice as long each time,
@@ -77,12 +78,12 @@ func (q *queue) current() (Hook, Call) {
 	return q.hook, q.send
 }
 
-func (q *queue) offer(e gpu.Event) {
+func (q *queue) offer(e *events.Entry) {
 	q.mu.Lock()
-	wanted := q.hook.wants(e)
+	wanted := q.hook.wants(e.Head())
 	q.mu.Unlock()
 	if wanted {
-		q.waiting.add(e)
+		q.waiting.add(*e.Event())
 	}
 }
 
@@ -130,7 +131,7 @@ func (q *queue) deliver(ctx, sending context.Context, e gpu.Event) bool {
 	}
 	for {
 		hook, send := q.current()
-		if !hook.wants(e) {
+		if !hook.wants(&e) {
 			return true // the hook wanted it when it came
 		}
 		if q.failures > 0 && !e.Time.IsZero() && time.Since(e.Time) > patience {

@@ -667,6 +667,12 @@ func stopped(o *Owner, err error) error {
 
 // LeaseEnded notes that a lease has ended. It does not wait: the ledger calls it.
 func (o *Owner) LeaseEnded(k lease.Key, fence uint64, why string) {
+	o.mu.RLock()
+	none := len(o.services) == 0
+	o.mu.RUnlock()
+	if none { // a service is here before it asks for a lease
+		return
+	}
 	o.post(func() {
 		if s := o.serviceOf(k); s != nil && s.life.Instance.Fence == fence {
 			o.lost(s, why)

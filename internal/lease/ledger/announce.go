@@ -18,24 +18,21 @@ func (l *Ledger) announce(e *lease.Effect) {
 			return
 		}
 	}
-	labels := func(text []byte, parts []lease.Part) []byte {
-		l.mu.RLock()
-		defer l.mu.RUnlock()
-		return l.appendLabels(text, parts)
-	}
-	if event, any := lease.EventOf(e, labels); any {
-		l.hooks.Event(event)
+	if notice, any := lease.NoticeOf(e, l.appendLabels); any {
+		l.hooks.Event(notice)
 	}
 }
 
 // appendLabels appends the labels of the devices of a lease, or the UUID of a
-// device that was not seen yet. The caller holds mu.
-func (s *state) appendLabels(text []byte, parts []lease.Part) []byte {
+// device that was not seen yet.
+func (l *Ledger) appendLabels(text []byte, parts []lease.Part) []byte {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
 	for i, p := range parts {
 		if i > 0 {
 			text = append(text, ", "...)
 		}
-		if d := s.devices[p.GPU]; d != nil {
+		if d := l.devices[p.GPU]; d != nil {
 			text = append(text, d.Device.Label()...)
 		} else {
 			text = append(text, p.GPU...)

@@ -249,7 +249,8 @@ func (w *world) replay(t tester) *lease.Book {
 	return book
 }
 
-func (k *keeper) hear(e gpu.Event) {
+func (k *keeper) hear(n lease.Notice) {
+	e := n.Whole()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.events[string(e.Code)+e.Lease] = e

@@ -36,7 +36,7 @@ import (
 // may be nil. The ledger calls them in the order of what happened; they must not
 // block.
 type Hooks struct {
-	Event   func(gpu.Event)
+	Event   func(lease.Notice)
 	Decided func(status string, took time.Duration) // a request was answered: granted, refused, timeout, …
 
 	// Changed gets every effect after the journal and Event, and the effect is valid
@@ -200,7 +200,7 @@ func (l *Ledger) Close() error { return errors.Join(l.journal.Close(), l.waits.c
 // journal sends an event about the journal.
 func (h *Hooks) journal(severity gpu.Severity, format string, args ...any) {
 	if h.Event != nil {
-		h.Event(gpu.Event{Time: time.Now(), Code: gpu.EventJournal, Severity: severity, Text: fmt.Sprintf(format, args...)})
+		h.Event(lease.Notice{Event: gpu.Event{Time: time.Now(), Code: gpu.EventJournal, Severity: severity, Text: fmt.Sprintf(format, args...)}})
 	}
 }
 

@@ -37,6 +37,7 @@ type sample struct {
 	Parts   []inner          `json:"parts,omitempty"`
 	Foreign *other1          `json:"foreign,omitempty"`
 	Names   map[string]int   `json:"names,omitempty"`
+	Hidden  string           `json:"-"`
 	More
 }
 

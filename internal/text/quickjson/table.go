@@ -144,6 +144,9 @@ func (m *maker) fields(all []field, t reflect.Type, at uint32) []field {
 	all = slices.Grow(all, t.NumField())
 	for i := range t.NumField() {
 		sf := t.Field(i)
+		if sf.Tag.Get("json") == "-" {
+			continue
+		}
 		if _, named := sf.Tag.Lookup("json"); sf.Anonymous && !named && sf.Type.Kind() == reflect.Struct {
 			all = m.fields(all, sf.Type, at+uint32(sf.Offset))
 			continue

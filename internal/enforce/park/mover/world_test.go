@@ -243,7 +243,7 @@ func (w *world) start() {
 		},
 		Log: slog.New(slog.DiscardHandler), Path: w.file, Boot: w.boot,
 	})
-	d.book.Subscribe(ledger.Hooks{Event: func(gpu.Event) { d.Nudge() }, Changed: d.Changed})
+	d.book.Subscribe(ledger.Hooks{Event: func(lease.Notice) { d.Nudge() }, Changed: d.Changed})
 	ctx, cancel := context.WithCancel(context.Background())
 	d.cancel = cancel
 	d.Read(ctx, w.uuid)
