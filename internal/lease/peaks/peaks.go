@@ -343,18 +343,18 @@ func (p *Peaks) Ended(l *lease.Lease, drew gpu.Opt[gpu.Watts], now time.Time) gp
 	if l.Parent != "" {
 		p.noteParent(lease.Key{Owner: l.Holder.Owner(), ID: l.Parent})
 	}
-	p.mu.Unlock()
 	name := cmp.Or(l.Holder.Name, l.Holder.Service)
+	key := Key{User: l.Holder.User, Name: name}
+	before := p.entries[key]
+	learned := before != nil && len(l.Parts) > 0 && l.Parts[0].Memory > 0 && l.Parts[0].Memory == before.Offered
+	p.mu.Unlock()
 	if parent || name == "" || l.Holder.PID == 0 || l.Binding == lease.ByName || len(l.Parts) == 0 {
 		return u.peak // nobody knows what used a lease that outlives its process
 	}
-	key := Key{User: l.Holder.User, Name: name}
 	run := Run{
-		Peak: u.peak, Asked: l.Parts[0].Memory, Seconds: now.Sub(l.Granted).Seconds(), Drew: drew,
+		Peak: u.peak, Asked: l.Parts[0].Memory, Learned: learned, Seconds: now.Sub(l.Granted).Seconds(), Drew: drew,
 		Short: u.peak > 0 && u.samples < fewSamples*len(l.Parts),
 	}
-	e, _ := p.Find(key)
-	run.Learned = run.Asked > 0 && run.Asked == e.Offered
 	p.Add(key, run, now)
 	return u.peak
 }
