@@ -23,11 +23,11 @@ type lines struct {
 
 // newLines skips a byte order mark.
 func newLines(r *bufio.Reader, max int) (*lines, error) {
-	head, err := r.Peek(3)
-	if err != nil && !errors.Is(err, io.EOF) {
+	mark, err := begins(r, "\xef\xbb\xbf")
+	if err != nil {
 		return nil, err
 	}
-	if string(head) == "\xef\xbb\xbf" {
+	if mark {
 		_, _ = r.Discard(3) // they are in the buffer
 	}
 	return &lines{r: r, max: max}, nil

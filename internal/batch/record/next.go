@@ -149,18 +149,22 @@ func (s *Source) begin(r io.Reader, comma byte) error {
 }
 
 func unpack(r *bufio.Reader) (*bufio.Reader, error) {
-	head, err := r.Peek(4)
-	if err != nil && !errors.Is(err, io.EOF) {
+	zipped, err := begins(r, "\x1f\x8b")
+	if err != nil {
+		return nil, err
+	}
+	packed, err := begins(r, "\x28\xb5\x2f\xfd")
+	if err != nil {
 		return nil, err
 	}
 	switch {
-	case strings.HasPrefix(string(head), "\x1f\x8b"):
+	case zipped:
 		z, err := gzip.NewReader(r)
 		if err != nil {
 			return nil, err
 		}
 		return bufio.NewReaderSize(z, 256<<10), nil
-	case string(head) == "\x28\xb5\x2f\xfd":
+	case packed:
 		// One goroutine and a small window: memory stays flat, and a file that
 		// asks for a window of gigabytes is refused.
 		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(64<<20))
@@ -170,6 +174,24 @@ func unpack(r *bufio.Reader) (*bufio.Reader, error) {
 		return bufio.NewReaderSize(z.IOReadCloser(), 256<<10), nil
 	}
 	return r, nil
+}
+
+// begins reports whether a stream begins with a mark. It waits for no more bytes than it
+// needs: the first record of a stream may be shorter than the mark.
+func begins(r *bufio.Reader, mark string) (bool, error) {
+	for n := range len(mark) {
+		head, err := r.Peek(n + 1)
+		if errors.Is(err, io.EOF) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if head[n] != mark[n] {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 type counting struct {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -99,6 +100,22 @@ func TestFormats(t *testing.T) {
 }
 
 // Whatever encoding/csv writes is read back as it was.
+// A record of a stream is there when its line is, however short it is: whoever writes the
+// stream may wait for the outcome.
+func TestShortLineOfAStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, out := io.Pipe()
+		s, err := Open(Spec{Stream: in})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go out.Write([]byte("1\n")) // and nothing more; nor does it close
+		if r, err := s.Next(); err != nil || string(r.Data) != "1" {
+			t.Errorf("%q, %v", r.Data, err)
+		}
+	})
+}
+
 func TestCSVReadsWhatIsWritten(t *testing.T) {
 	field := rapid.StringOf(rapid.SampledFrom([]rune("ab,\"\n ;ü")))
 	rapid.Check(t, func(t *rapid.T) {
