@@ -91,6 +91,22 @@ func TestPipeHandsOutcomesOnAtOnce(t *testing.T) {
 	}
 }
 
+// A program that numbers outcomes gets them for the records that it has written,
+// the field _error included.
+func TestPipeWithNumbers(t *testing.T) {
+	b := newBench(t, nil)
+	var out strings.Builder
+	b.piped(&out)
+	b.opt.Shape.Format = outcome.Numbered
+	b.opt.Input = record.Spec{Stream: strings.NewReader(`{"ID":5,"_error":"old"}` + "\n" + `{"ID":6,"Do":"bad"}` + "\n"), Format: record.JSONL}
+	b.mustRun()
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	slices.Sort(lines)
+	if len(lines) != 2 || !strings.HasPrefix(lines[0], `[0,{`) || !strings.HasPrefix(lines[1], `[1,{"ID":6,"Do":"bad","_error":`) {
+		t.Errorf("%q", lines)
+	}
+}
+
 // A run whose reader leaves ends.
 func TestPipeThatNobodyReads(t *testing.T) {
 	b := newBench(t, plain(50))

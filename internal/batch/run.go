@@ -113,6 +113,8 @@ func (r *Run) openPipe(spec record.Spec) error {
 	if err != nil {
 		return err
 	}
+	// A program that numbers outcomes knows its own records: they reach the worker unchanged.
+	spec.KeepError = r.opt.Shape.Format == outcome.Numbered
 	source, err := record.Open(spec)
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from typing import (
-    Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union,
+    Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Union,
 )  # fmt: skip
 
 from . import maparrays, workers
@@ -33,7 +33,7 @@ LATE = 0.01  # seconds that a record waits for others, so that many are sent at 
 MOST = 512  # records that are sent at a time
 
 
-Outcome = Tuple[int, Any, Optional[str]]  # the number of a record, its outcome, and why it failed
+Outcome = Sequence[Any]  # the number of a record, and its outcome
 
 
 class Failure(NamedTuple):
@@ -115,15 +115,18 @@ def map(
     import have to be there. ``python`` is the interpreter of the workers. With
     ``kubernetes={"image": …, "workers": 8}``, they run in pods of a cluster."""
     call = _Call(**locals())
-    came: List[Outcome] = []
-    for group in call.outcomes():
-        came += group
-    failures = [Failure(index, error, outcome) for index, outcome, error in came if error is not None]
-    outcomes = [outcome for _, outcome, _ in came]
-    if ordered:
-        for index, outcome, _ in came:
-            outcomes[index] = outcome
-    if failures and errors == "raise":
+    outcomes: List[Any] = []
+    failures: List[Failure] = []
+    for group in call.outcomes():  # all is done as outcomes come: after the last one, nobody works
+        if call.suspicious and errors == "raise":
+            failures += [Failure(index, str(outcome["_error"]), outcome) for index, outcome in group if _failed(outcome)]
+        if ordered:
+            outcomes += [None] * (call.taken - len(outcomes))
+            for index, outcome in group:
+                outcomes[index] = outcome
+        else:
+            outcomes += [outcome for _, outcome in group]
+    if failures:
         raise MapError(sorted(failures, key=lambda failure: failure.index), outcomes)
     return outcomes
 
@@ -169,22 +172,26 @@ def imap(
 
 
 def _turns(call: "_Call", ordered: bool, errors: str) -> Iterator[Any]:
-    early: Dict[int, Tuple[Any, Optional[str]]] = {}
-    for index, outcome, error in itertools.chain.from_iterable(call.outcomes()):
+    early: Dict[int, Any] = {}
+    for index, outcome in itertools.chain.from_iterable(call.outcomes()):
         if not ordered:
-            yield _settle(index, outcome, error, errors)
+            yield _settle(index, outcome, errors)
             call.given += 1
             continue
-        early[index] = (outcome, error)
+        early[index] = outcome
         while call.given in early:
-            yield _settle(call.given, *early.pop(call.given), errors)
+            yield _settle(call.given, early.pop(call.given), errors)
             call.given += 1
 
 
-def _settle(index: int, outcome: Any, error: Optional[str], errors: str) -> Any:
-    if error is not None and errors == "raise":
-        raise MapError([Failure(index, error, outcome)], [outcome])
+def _settle(index: int, outcome: Any, errors: str) -> Any:
+    if errors == "raise" and _failed(outcome):
+        raise MapError([Failure(index, str(outcome["_error"]), outcome)], [outcome])
     return outcome
+
+
+def _failed(outcome: Any) -> bool:
+    return type(outcome) is dict and "_error" in outcome
 
 
 class _Call:
@@ -246,13 +253,16 @@ class _Call:
         self._local: List[Outcome] = []  # outcomes that need no worker
         self._kept: Optional[Kept] = None
         self._encode = _encoder()
-        self._fed = 0  # records that went to berth run
+        self._fed = 0  # records that went to berth run, which numbers them
+        self._numbers: Dict[int, int] = {}  # of records on their way, where ours differ from those of berth run
+        self.taken = 0  # records of the caller
         self.given = 0  # outcomes that the caller has had
+        self.suspicious = False  # whether a record may have failed
         self._command = run_command("map", self._title, client, {
             "batch": batch, "workers_per_gpu": workers_per_gpu, "gpus": gpus,
             "memory": None if memory is None else "%dMiB" % mib(memory), "where": where, "service": service,
             "timeout": timeout, "ready_timeout": ready_timeout, "cost": "none" if self._in_turn else None,
-            "expect": len(records) if isinstance(records, collections.abc.Sized) else None,
+            "output_format": "numbered", "expect": len(records) if isinstance(records, collections.abc.Sized) else None,
         }) + elsewhere  # fmt: skip
 
     def outcomes(self) -> Iterator[List[Outcome]]:
@@ -263,7 +273,7 @@ class _Call:
         try:
             failed = False
             for group in self._all():
-                failed = failed or self._kept is not None and any(error is not None for _, _, error in group)
+                failed = failed or self._kept is not None and any(_failed(outcome) for _, outcome in group)
                 yield group
             if self._kept is not None and not failed:
                 self._kept.finish()
@@ -318,11 +328,9 @@ class _Call:
             late = time.monotonic() - begun > LATE
             if late or len(lines) >= most or len(self._local) >= MOST:
                 most = max(len(lines) // 2, 1) if late else min(2 * most, MOST)
-                self._fed += len(lines)
                 yield "".join(lines).encode()
                 lines.clear()
                 begun = time.monotonic()
-        self._fed += len(lines)
         yield "".join(lines).encode()
 
     def _slices(self, records: Sequence[Any]) -> Iterator[bytes]:
@@ -340,16 +348,16 @@ class _Call:
     def _text(self, first: int, records: Sequence[Any]) -> str:
         """Returns the lines of records, whose numbers begin with ``first``."""
         encode = self._encode
-        try:
-            text = "".join(["[%d,%s]\n" % (index, encode(record)) for index, record in enumerate(records, first)])
-            if len(text) <= LONGEST_RECORD - 32:  # none of them is too long
-                self._fed += len(records)
-                return text
-        except (TypeError, ValueError, RecursionError):
-            pass  # at least one of them; which, is found out one by one
-        lines = [line for index, record in enumerate(records, first) for line in [self._line(index, record)] if line is not None]
-        self._fed += len(lines)
-        return "".join(lines)
+        if self._fed == first:  # our numbers are those of berth run
+            try:
+                text = "\n".join([encode(record) for record in records]) + "\n"
+                if len(text) <= LONGEST_RECORD:  # none of them is too long
+                    self._fed = self.taken = first + len(records)
+                    return text
+            except (TypeError, ValueError, RecursionError):
+                pass  # at least one of them; which, is found out one by one
+        lines = [self._line(index, record) for index, record in enumerate(records, first)]
+        return "".join([line for line in lines if line is not None])
 
     def _all_records(self) -> Iterator[Any]:
         try:
@@ -361,35 +369,38 @@ class _Call:
 
     def _line(self, index: int, record: Any) -> Optional[str]:
         """Returns the line of a record, or None if it has its outcome already."""
+        self.taken = index + 1
         try:
             text = self._encode(record)
-            if len(text) > LONGEST_RECORD - 32:
+            if len(text) > LONGEST_RECORD:
                 raise ValueError("it has %d bytes, and at most 16 MiB are taken: give a path instead" % len(text))
         except (TypeError, ValueError, RecursionError) as why:
             error = "the record cannot be written as JSON: %s: %s" % (type(why).__name__, why)
-            self._local.append((index, _marked(record, error), error))
+            self._local.append((index, _marked(record, error)))
+            self.suspicious = True
             return None
         if self._kept is not None:
             found = self._kept.find(index, text)
             if found is not None:
-                self._local.append((index, found[0], None))
+                self._local.append((index, found[0]))
                 return None
-        return "[%d,%s]\n" % (index, text)
+        if self._fed != index:
+            self._numbers[self._fed] = index
+        self._fed += 1
+        return text + "\n"
 
     def _decode(self, lines: List[bytes]) -> List[Outcome]:
         text = b"[" + b",".join(lines) + b"]"
-        answers = maparrays.loads(text)
-        group: List[Outcome]
-        if b'"_error"' in text:
-            group = [_outcome(answer) for answer in answers]
-        else:
-            group = [(index, outcome, None) for index, outcome in answers]
+        self.suspicious = self.suspicious or b'"_error"' in text
+        group: List[Outcome] = maparrays.loads(text)
+        if self._numbers:
+            group = [(self._numbers.pop(number, number), outcome) for number, outcome in group]
         if self._kept is not None:
-            for line, (index, _, error) in zip(lines, group):
-                if error is None:
-                    self._kept.add(index, line)
-                else:
+            for line, (index, outcome) in zip(lines, group):
+                if _failed(outcome):
                     self._kept.failed(index)
+                else:
+                    self._kept.add(index, line)
             self._kept.flush()
         return group
 
@@ -406,15 +417,6 @@ class _Call:
             return worker_program(folder, "mapworker", work)
         gather(folder, [source.module for source in self._functions.values()], self._files)
         return os.path.basename(worker_program(folder, "mapworker", work, here=False))
-
-
-def _outcome(answer: Any) -> Outcome:
-    if type(answer) is dict:  # berth run gives back a record that failed
-        index, record = answer["_input"]
-        error = str(answer["_error"])
-        return index, _marked(record, error), error
-    index, outcome = answer
-    return index, outcome, str(outcome["_error"]) if type(outcome) is dict and "_error" in outcome else None
 
 
 def _encoder() -> Callable[[Any], str]:

@@ -1,6 +1,5 @@
 """The worker's side of ``berth.map``: a program that ``berth run`` starts on each
-GPU. It gets records with their numbers, and answers with outcomes and the same
-numbers.
+GPU, and that answers as one of :func:`berth.worker` does.
 
 With ``io_threads``, one thread decodes records and another one encodes outcomes
 beside the function, and that many threads call ``read`` and ``write``: the files
@@ -33,7 +32,9 @@ def serve(work: Dict[str, Any]) -> None:
     with workers.saying_why(os.path.dirname(sys.argv[0])):
         functions = {role: _load(role, **where) for role, where in work["functions"].items()}
     function, init = functions["function"], functions.get("init")
-    process = _numbered(workers._for_each(function) if work["each"] else function)
+    process = workers._for_each(function) if work["each"] else function
+    if "read" in functions:
+        process = _readable(process)
     beside = _Beside(functions.get("read"), functions.get("write"), work["io_threads"])
     pipes = workers._open()
     with workers.saying_why(os.path.dirname(sys.argv[0])):
@@ -68,25 +69,15 @@ class _Failed:
         self.why = why
 
 
-def _numbered(function: Callable[..., Any]) -> Callable[..., List[Any]]:
-    """Makes a function of records one of records with their numbers."""
+def _readable(function: Callable[..., Any]) -> Callable[..., List[Any]]:
+    """Keeps records that could not be read from a function."""
 
     def process(records: List[Any], *state: Any) -> List[Any]:
-        good = [record for _, record in records if type(record) is not _Failed]
-        outcomes = workers._outcomes(function, good, *state) if good else []
-        if len(good) == len(records):
-            return [
-                outcome if isinstance(outcome, BaseException) else [number, outcome]
-                for (number, _), outcome in zip(records, outcomes)
-            ]
-        rest = iter(outcomes)
-        return [record.why if type(record) is _Failed else _with(number, next(rest)) for number, record in records]
+        good = [record for record in records if type(record) is not _Failed]
+        outcomes = iter(workers._outcomes(function, good, *state) if good else [])
+        return [record.why if type(record) is _Failed else next(outcomes) for record in records]
 
     return process
-
-
-def _with(number: int, outcome: Any) -> Any:
-    return outcome if isinstance(outcome, BaseException) else [number, outcome]
 
 
 class _Beside:
@@ -140,14 +131,11 @@ class _Beside:
 
     def _begin(self, frame: Frame) -> None:
         if self._read is not None and "records" in frame:
-            frame["values"] = self._each(self._read, [record for _, record in frame["records"]])
+            frame["values"] = self._each(self._read, frame["records"])
 
     def _finish(self, frame: Frame) -> Frame:
         if "values" in frame:
-            frame["records"] = [
-                (number, _Failed(value) if isinstance(value, Exception) else value)
-                for (number, _), value in zip(frame["records"], frame.pop("values"))
-            ]
+            frame["records"] = [_Failed(value) if isinstance(value, Exception) else value for value in frame.pop("values")]
         return frame
 
     def answer(self, pipes: workers._Pipes, frame: Frame) -> None:
@@ -171,8 +159,8 @@ class _Beside:
         if self._write is not None and frame["type"] == "result":
             outcomes = frame["outcomes"]
             good = [place for place, outcome in enumerate(outcomes) if not isinstance(outcome, BaseException)]
-            for place, value in zip(good, self._each(self._write, [outcomes[place][1] for place in good])):
-                outcomes[place] = _with(outcomes[place][0], value)
+            for place, value in zip(good, self._each(self._write, [outcomes[place] for place in good])):
+                outcomes[place] = value
         pipes.write(workers._line(frame, maparrays.encode))
 
     def _each(self, function: Callable[..., Any], values: Sequence[Any]) -> Any:

@@ -79,6 +79,10 @@ def kinds(values):
     return [type(value).__name__ for value in values]
 
 
+def keys(records):
+    return [sorted(record) for record in records]
+
+
 def decorated():
     def inner(numbers):
         return numbers

@@ -150,6 +150,18 @@ class Mapping(MapCase):
             self.assertIn(text, got[place]["_error"])
         self.assertEqual(got[3]["a"], {1})
 
+    def test_numbers_after_a_record_that_no_worker_gets(self):
+        records = [*range(10), b"x", *range(11, 1500)]
+        for ordered in (True, False):
+            with self.assertRaises(berth.MapError) as raised:
+                self.map(mapjobs.picky, records, each=True, ordered=ordered, batch=64)
+            self.assertEqual([failure.index for failure in raised.exception.failures], [10, 13, 17])
+            self.assertEqual(len(raised.exception.outcomes), 1500)
+        self.assertEqual(list(berth.imap(lambda_free, iter(records), errors="mark", progress=False))[11:], records[11:])
+
+    def test_a_record_keeps_a_field_that_berth_run_takes_out(self):
+        self.assertEqual(self.map(mapjobs.keys, [{"_error": "old", "a": 1}]), [["_error", "a"]])
+
     def test_readers_and_writers(self):
         paths = []
         for n in range(20):

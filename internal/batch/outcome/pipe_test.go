@@ -35,6 +35,20 @@ func TestPipe(t *testing.T) {
 	}
 }
 
+func TestPipeWithNumbers(t *testing.T) {
+	var out strings.Builder
+	p, err := NewPipe(&out, Shape{Format: Numbered})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Commit([]Outcome{Success(12, []byte(`{"a":1}`)), Failure(0, []byte("7"), "bad")}); err != nil {
+		t.Fatal(err)
+	}
+	if want := `[12,{"a":1}]` + "\n" + `[0,{"_input":7,"_error":"bad"}]` + "\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}
+
 func TestPipeThatNobodyReads(t *testing.T) {
 	read, write := io.Pipe()
 	_ = read.Close()

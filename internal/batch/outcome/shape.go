@@ -15,6 +15,10 @@ const (
 	Auto  Format = ""      // by the name: .csv is CSV, everything else JSON lines
 	JSONL Format = "jsonl" // the outcome of a record on each line
 	CSV   Format = "csv"   // a header and rows
+
+	// Numbered is JSONL with the index of the record before each outcome, as in
+	// [3,{"id":7}]. Only a Pipe writes it.
+	Numbered Format = "numbered"
 )
 
 // Packing is the compression of an output.

@@ -14,11 +14,13 @@ import (
 
 // lines cuts a stream into lines of limited length, without their ends.
 type lines struct {
-	r      *bufio.Reader
-	max    int
-	long   []byte // a line that did not fit into the reader's buffer
-	again  []byte // lines to read once more, before the rest
-	number int64  // number of the last line read, from 1
+	r   *bufio.Reader
+	max int
+
+	keepError bool   // of Spec
+	long      []byte // a line that did not fit into the reader's buffer
+	again     []byte // lines to read once more, before the rest
+	number    int64  // number of the last line read, from 1
 }
 
 // newLines skips a byte order mark.
@@ -111,7 +113,11 @@ func (l *lines) nextJSON(skip bool) ([]byte, int64, int64, error) {
 		if !rawjson.Valid(line) {
 			return nil, l.number, 0, &fault{line, "not JSON: " + complaint(line)}
 		}
-		return withoutError(line), l.number, int64(len(line)), nil
+		size := int64(len(line))
+		if !l.keepError {
+			line = withoutError(line)
+		}
+		return line, l.number, size, nil
 	}
 }
 

@@ -133,6 +133,7 @@ func (s *Source) begin(r io.Reader, comma byte) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", s.name, err)
 	}
+	lines.keepError = s.spec.KeepError
 	switch s.format {
 	case CSV:
 		csv, err := newCSV(lines, comma)

@@ -21,6 +21,8 @@ type Spec struct {
 	MaxBytes int    // longest record; longer ones become errors; 0 means 16 MiB
 	Skip     string // folder whose files no pattern matches
 
+	KeepError bool // leave the field _error in JSON lines
+
 	// Done reports whether a record is not wanted any more; Next skips it. Nil means that
 	// all are wanted.
 	Done func(index int64) bool

@@ -100,6 +100,13 @@ func TestFormats(t *testing.T) {
 }
 
 // Whatever encoding/csv writes is read back as it was.
+func TestErrorIsKept(t *testing.T) {
+	line := `{"a":1,"_error":"x"}`
+	if got := all(t, Spec{Stream: strings.NewReader(line), KeepError: true}); len(got) != 1 || got[0] != line {
+		t.Errorf("%q, want %q", got, line)
+	}
+}
+
 // A record of a stream is there when its line is, however short it is: whoever writes the
 // stream may wait for the outcome.
 func TestShortLineOfAStream(t *testing.T) {
