@@ -99,7 +99,6 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// Whatever encoding/csv writes is read back as it was.
 func TestErrorIsKept(t *testing.T) {
 	line := `{"a":1,"_error":"x"}`
 	if got := all(t, Spec{Stream: strings.NewReader(line), KeepError: true}); len(got) != 1 || got[0] != line {
@@ -123,6 +122,7 @@ func TestShortLineOfAStream(t *testing.T) {
 	})
 }
 
+// Whatever encoding/csv writes is read back as it was.
 func TestCSVReadsWhatIsWritten(t *testing.T) {
 	field := rapid.StringOf(rapid.SampledFrom([]rune("ab,\"\n ;ü")))
 	rapid.Check(t, func(t *rapid.T) {
