@@ -129,7 +129,7 @@ func (f *facts) add(event *gpu.Event, e *Effect, held *Lease) {
 		event.Text += fmt.Sprintf(" at %s, with its processes: that is its time limit of %s", ends.Format(time.TimeOnly), words.Duration(held.TimeLimit))
 		event.Data["ends"], event.Data["time_limit_seconds"] = ends.Format(time.RFC3339), held.TimeLimit.Seconds()
 	case Resized:
-		event.Text += fmt.Sprintf(" from %s to %s on %s", e.Before.Parts[0].Memory, f.each.Memory, f.labels)
+		event.Text += " from " + e.Before.Parts[0].Memory.String() + " to " + f.each.Memory.String() + " on " + f.labels
 		event.Data["was_mb"] = int64(e.Before.Total().Memory)
 		if held.Asked > 0 {
 			event.Data["asked_mb"] = int64(held.Asked)

@@ -94,7 +94,7 @@ leases. A host that goes is tried again, and its records go to others. With
 	flags.StringArrayVar(&o.inputs, "input", nil, "read this `FILE` or pattern, also several times;\n-: standard input")
 	flags.StringVar(&o.output, "output", "", "write this `FILE`; .csv is CSV, .gz and .zst are\ncompressed; -: standard output, as outcomes come")
 	flags.StringVar(&o.inputFormat, "input-format", "", "`FORMAT` of the input: jsonl, csv, lines or files\n(default: by its name)")
-	flags.StringVar(&o.outputFormat, "output-format", "", "`FORMAT` of the output: jsonl or csv (default: by its\nname); for --output - also numbered")
+	flags.StringVar(&o.outputFormat, "output-format", "", "`FORMAT` of the output: jsonl or csv (default: by\nits name); for --output - also numbered")
 	flags.StringSliceVar(&o.columns, "columns", nil, "`NAMES` of the columns of a CSV\n(default: the fields of the first outcome)")
 	flags.BoolVar(&o.ordered, "ordered", false, "write in the order of the input")
 	flags.IntVar(&o.batch, "batch", 128, "send at most `N` records at a time")
