@@ -386,6 +386,36 @@ func TestWhoSeesAJob(t *testing.T) {
 	}
 }
 
+// A long list has every job once, the newest first, however long its pages are.
+func TestALongListOfJobs(t *testing.T) {
+	w := openWorkshop(t)
+	const sum = 2*listedAtOnce + 10
+	var want []string
+	me := local(t, os.Getuid(), "me", access.Admin)
+	for range sum {
+		want = append(want, w.submit(t, me, held()).ID)
+	}
+	slices.Reverse(want)
+	for _, most := range []int{1, listedAtOnce - 1, listedAtOnce, listedAtOnce + 1, 2 * listedAtOnce, sum, sum + 1} {
+		var got []string
+		for q := (keeper.Query{Most: most}); ; {
+			page, next := w.JobList(me.Actor, q)
+			for _, j := range page {
+				got = append(got, j.ID)
+			}
+			if q.Before = next; len(page) != most && next != 0 {
+				t.Fatalf("%d of %d, and more", len(page), most)
+			}
+			if next == 0 {
+				break
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("by %d: %v", most, got)
+		}
+	}
+}
+
 // Owners do what they like to their jobs but go before others; operators do everything
 // but run them again as themselves.
 func TestWhoChangesAJob(t *testing.T) {
