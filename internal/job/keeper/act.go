@@ -111,12 +111,12 @@ func (k *Keeper) room(s *job.Spec) error {
 		return nil
 	}
 	defer k.forgotten()
-	for _, j := range k.ended {
+	for _, p := range k.ended {
 		if u.size < mostOfOne-mostOfOne/8 {
 			break
 		}
-		if j.owner == u && k.jobs[j.Number] == j && !k.needed(j) {
-			k.forget(j)
+		if p.owner == u && k.past[p.number] == p && !k.needed(p.number) {
+			k.forget(p.number)
 		}
 	}
 	if u.size >= mostOfOne-MostSpec-MostEnvironment {
@@ -126,21 +126,21 @@ func (k *Keeper) room(s *job.Spec) error {
 }
 
 // needed reports whether a job that has not ended waits for this one.
-func (k *Keeper) needed(j *kept) bool {
-	return slices.ContainsFunc(k.waitedFor[j.Number], func(n int64) bool {
+func (k *Keeper) needed(number int64) bool {
+	return slices.ContainsFunc(k.waitedFor[number], func(n int64) bool {
 		other := k.jobs[n]
 		return other != nil && other.over.IsZero() && other.condition == job.Open
 	})
 }
 
 // forget forgets a job that has ended. The caller holds writing.
-func (k *Keeper) forget(j *kept) {
-	e := entry{Forget: j.Number}
+func (k *Keeper) forget(number int64) {
+	e := entry{Forget: number}
 	if k.journal.Write([][]byte{e.text()}, journal.Care{Reserve: true}) != nil {
 		return // later
 	}
 	k.mu.Lock()
-	k.drop(j)
+	k.drop(number)
 	k.mu.Unlock()
 }
 
@@ -149,7 +149,7 @@ func (k *Keeper) forget(j *kept) {
 func (k *Keeper) forgotten() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.ended = slices.DeleteFunc(k.ended, func(j *kept) bool { return k.jobs[j.Number] != j })
+	k.ended = slices.DeleteFunc(k.ended, func(p *past) bool { return k.past[p.number] != p })
 }
 
 // tidy forgets jobs that ended long ago, and the oldest if there are too many.
@@ -157,12 +157,12 @@ func (k *Keeper) tidy(now time.Time) {
 	k.writing.Lock()
 	defer k.writing.Unlock()
 	defer k.forgotten()
-	for _, j := range k.ended {
-		if j.over.After(now.Add(-keepFor)) && k.endedSum <= mostEnded {
+	for _, p := range k.ended {
+		if p.over.After(now.Add(-keepFor)) && k.endedSum <= mostEnded {
 			break
 		}
-		if !k.needed(j) {
-			k.forget(j)
+		if !k.needed(p.number) {
+			k.forget(p.number)
 		}
 	}
 }
@@ -185,7 +185,7 @@ func (a *Act) whom(j *kept) string {
 // on lets do decide a change of one task, or of all tasks of a job that have not ended.
 // It gives do the tasks that are as they were submitted in one piece.
 func (k *Keeper) on(r job.Ref, do func(c *change, j *kept, first, last int)) (*kept, *change, error) {
-	j := k.jobs[r.Number]
+	j := k.job(r.Number)
 	if j == nil {
 		return nil, nil, ErrUnknown
 	}
@@ -243,7 +243,7 @@ func (k *Keeper) prevent(j *kept) {
 	now := time.Now()
 	why := "none of the jobs that it waits for has failed"
 	k.mu.RLock()
-	if other := k.jobs[j.prevented.Number]; other != nil {
+	if other := k.job(j.prevented.Number); other != nil {
 		name := other.ID()
 		if j.prevented.One {
 			name = fmt.Sprintf("%s.%d", name, j.prevented.Task)
@@ -412,7 +412,7 @@ func (k *Keeper) Prioritize(r job.Ref, priority int) error {
 func (k *Keeper) set(r job.Ref, do func(*kept, *setting) error) error {
 	<-k.begun
 	k.writing.Lock()
-	j := k.jobs[r.Number]
+	j := k.job(r.Number)
 	var err error
 	switch {
 	case k.stopped():
@@ -437,7 +437,9 @@ func (k *Keeper) set(r job.Ref, do func(*kept, *setting) error) error {
 	if j.ready {
 		j.owner.enlist(j, false)
 	}
-	j.apply(s)
+	if j.apply(s); j.past != nil {
+		j.past.change(s)
+	}
 	k.mu.Unlock()
 	for _, here := range j.queued {
 		here.leaving = true
@@ -458,7 +460,7 @@ func (k *Keeper) releaseStrays() {
 			continue
 		}
 		k.mu.RLock()
-		j := k.jobs[named.Number]
+		j := k.job(named.Number)
 		stray, index, known := false, 0, false
 		if j != nil && slices.Contains(uids, j.UID) {
 			index, known = j.TaskIndex(named.Task)

@@ -174,7 +174,7 @@ func (k *Keeper) judge(j *kept) {
 // endingOf returns how a job or a task that others wait for has ended, and when. One that
 // is forgotten has ended long ago, and nobody knows how.
 func (k *Keeper) endingOf(r job.Ref) (job.Ending, time.Time) {
-	j := k.jobs[r.Number]
+	j := k.job(r.Number)
 	if j == nil {
 		return job.Badly, time.Time{}
 	}
@@ -195,7 +195,7 @@ func (k *Keeper) endingOf(r job.Ref) (job.Ending, time.Time) {
 	switch {
 	case j.over.IsZero():
 		return job.NotYet, time.Time{}
-	case j.counts[job.Done] == len(j.tasks):
+	case j.counts[job.Done] == j.total():
 		return job.Well, j.over
 	}
 	return job.Badly, j.over

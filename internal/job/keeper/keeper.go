@@ -130,11 +130,12 @@ type Keeper struct {
 
 // state is all jobs.
 type state struct {
-	jobs      map[int64]*kept
-	numbers   []int64 // of the jobs, in ascending order
+	jobs      map[int64]*kept // that have not ended
+	past      map[int64]*past // that have
+	numbers   []int64         // of all jobs, in ascending order
 	users     map[int]*user
 	waitedFor map[int64][]int64 // by job: the jobs that wait for it, or did
-	ended     []*kept           // jobs that have ended, in the order of their ends
+	ended     []*past           // jobs that have ended, in the order of their ends
 	endedSum  int               // their tasks
 	submitted uint64            // jobs since the start of this daemon
 	finished  map[job.State]uint64
@@ -165,6 +166,8 @@ type kept struct {
 	ready  bool // it is in owner.ready
 
 	changed chan struct{} // closed when a task ends; nil if nobody waits for that
+
+	past *past // has the tasks of a job that has ended, and was opened to be read; else nil
 }
 
 // place is the place of a task in the queue of leases.
@@ -189,8 +192,35 @@ type user struct {
 // fresh is the state of every task at first.
 var fresh = &job.Task{State: job.Waiting}
 
+// job returns a job, or nil. One that has ended is a copy. The caller holds writing or mu.
+func (k *Keeper) job(number int64) *kept {
+	if p := k.past[number]; p != nil {
+		return p.open()
+	}
+	return k.jobs[number]
+}
+
+// total returns how many tasks the job has.
+func (j *kept) total() int {
+	if j.past != nil {
+		return len(j.past.starts)
+	}
+	return len(j.tasks)
+}
+
+// exit returns the exit code of a job that has ended.
+func (j *kept) exit() gpu.Opt[int] {
+	if j.past != nil {
+		return j.past.exit
+	}
+	return job.Exit(j.task, len(j.tasks))
+}
+
 // task returns a task. It must not be changed.
 func (j *kept) task(index int) *job.Task {
+	if j.past != nil {
+		return j.past.task(index)
+	}
 	if t := j.tasks[index]; t != nil {
 		return t
 	}
@@ -200,7 +230,7 @@ func (j *kept) task(index int) *job.Task {
 // newKeeper returns a keeper without jobs.
 func newKeeper(o Options) *Keeper {
 	k := &Keeper{Options: o, wake: make(chan struct{}, 1), begun: make(chan struct{}), environments: environments{folder: o.Folder, all: map[string]*environment{}}}
-	k.state = state{jobs: map[int64]*kept{}, users: map[int]*user{}, waitedFor: map[int64][]int64{}, finished: map[job.State]uint64{}}
+	k.state = state{jobs: map[int64]*kept{}, past: map[int64]*past{}, users: map[int]*user{}, waitedFor: map[int64][]int64{}, finished: map[job.State]uint64{}}
 	return k
 }
 

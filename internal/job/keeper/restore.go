@@ -25,7 +25,7 @@ func Restore(folder string, now time.Time, runs func(run string) bool, open func
 	c := change{care: journal.Care{Durable: true, Reserve: true}}
 	for _, n := range k.numbers {
 		j := k.jobs[n]
-		if !j.over.IsZero() {
+		if j == nil || !j.over.IsZero() {
 			continue
 		}
 		for i := range j.tasks {

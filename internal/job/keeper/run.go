@@ -408,7 +408,7 @@ func (k *Keeper) resume() {
 	var doomed []*kept
 	for _, n := range k.numbers {
 		j := k.jobs[n]
-		if !j.over.IsZero() {
+		if j == nil || !j.over.IsZero() {
 			continue
 		}
 		k.sort(j, now)

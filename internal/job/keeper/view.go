@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
@@ -31,7 +32,7 @@ func (k *Keeper) Seek(id string) (job.Ref, *job.Spec, error) {
 	}
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	j := k.jobs[named.Number]
+	j := k.job(named.Number)
 	if j == nil || j.Name != named.Name {
 		return job.Ref{}, nil, fmt.Errorf("%w: %s", ErrUnknown, id)
 	}
@@ -45,7 +46,7 @@ func (k *Keeper) Seek(id string) (job.Ref, *job.Spec, error) {
 func (k *Keeper) Show(r job.Ref) (Shown, error) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	j := k.jobs[r.Number]
+	j := k.job(r.Number)
 	if j == nil {
 		return Shown{}, ErrUnknown
 	}
@@ -63,11 +64,11 @@ func (k *Keeper) Show(r job.Ref) (Shown, error) {
 func (k *Keeper) Tasks(number int64) []Shown {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	j := k.jobs[number]
+	j := k.job(number)
 	if j == nil || !j.Many() {
 		return nil
 	}
-	all := make([]Shown, len(j.tasks))
+	all := make([]Shown, j.total())
 	for i := range all {
 		all[i] = k.showTask(j, i)
 	}
@@ -92,16 +93,25 @@ func (k *Keeper) List(q Query) (found []Shown, more bool) {
 		end, _ = slices.BinarySearch(k.numbers, q.Before)
 	}
 	for i := end - 1; i >= 0; i-- {
-		j := k.jobs[k.numbers[i]]
-		if len(q.Users) > 0 && !slices.Contains(q.Users, j.User) && !slices.Contains(q.Users, fmt.Sprint(j.UID)) || !j.over.IsZero() && j.over.Before(q.Since) || !j.in(q.States) {
+		j, p := k.jobs[k.numbers[i]], k.past[k.numbers[i]]
+		if p != nil && (!q.of(p.owner.uid, p.user) || p.over.Before(q.Since) || !p.in(q.States)) ||
+			p == nil && (!q.of(j.UID, j.User) || !j.over.IsZero() && j.over.Before(q.Since) || !j.in(q.States)) {
 			continue
 		}
 		if len(found) == q.Most {
 			return found, true
 		}
+		if p != nil {
+			j = p.open()
+		}
 		found = append(found, k.show(j))
 	}
 	return found, false
+}
+
+// of reports whether jobs of a user are asked for.
+func (q *Query) of(uid int, user string) bool {
+	return len(q.Users) == 0 || slices.Contains(q.Users, user) || slices.Contains(q.Users, strconv.Itoa(uid))
 }
 
 // in reports whether a task of the job is in one of these states. No state means any.
@@ -193,7 +203,7 @@ func (k *Keeper) NoteLog(ref job.Ref) {
 // Environment returns the environment of a job; nil if it has the plain one.
 func (k *Keeper) Environment(number int64) ([]string, error) {
 	k.mu.RLock()
-	j := k.jobs[number]
+	j := k.job(number)
 	k.mu.RUnlock()
 	if j == nil {
 		return nil, ErrUnknown
@@ -226,6 +236,11 @@ func (k *Keeper) Usage() Usage {
 			u.Tasks[s.Shown()] += n
 		}
 	}
+	for _, p := range k.past {
+		for i, n := range p.counts {
+			u.Tasks[endings[i]] += int(n)
+		}
+	}
 	return u
 }
 
@@ -254,7 +269,7 @@ func (k *Keeper) show(j *kept) Shown {
 	s.State = string(together.Shown())
 	c := j.counts
 	s.Job.Tasks = &api.JobTasks{
-		Total: len(j.tasks), Most: j.Most, Held: c[job.Held], Waiting: c[job.Waiting], Running: j.inUse(), Done: c[job.Done],
+		Total: j.total(), Most: j.Most, Held: c[job.Held], Waiting: c[job.Waiting], Running: j.inUse(), Done: c[job.Done],
 		Failed: c[job.Failed], Cancelled: c[job.Cancelled], TimedOut: c[job.TimedOut], Lost: c[job.Lost],
 	}
 	if j.stays() {
@@ -270,9 +285,9 @@ func (k *Keeper) show(j *kept) Shown {
 	}
 	if !j.over.IsZero() {
 		over := j.over
-		s.Ended, s.Exit = &over, job.Exit(j.task, len(j.tasks))
-		if bad := len(j.tasks) - c[job.Done]; bad > 0 {
-			s.Cause = fmt.Sprintf("%s of %d did not end well", words.Count(bad, "task"), len(j.tasks))
+		s.Ended, s.Exit = &over, j.exit()
+		if bad := j.total() - c[job.Done]; bad > 0 {
+			s.Cause = fmt.Sprintf("%s of %d did not end well", words.Count(bad, "task"), j.total())
 		}
 	}
 	return s
@@ -338,7 +353,7 @@ func (k *Keeper) showTask(j *kept, index int) Shown {
 // names returns the ids of jobs. The caller holds mu.
 func (k *Keeper) names(refs []job.Ref) (ids []string) {
 	for _, r := range refs {
-		if j := k.jobs[r.Number]; j != nil {
+		if j := k.job(r.Number); j != nil {
 			ids = append(ids, job.ID{Name: j.Name, Ref: r}.String())
 		}
 	}

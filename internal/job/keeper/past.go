@@ -1,0 +1,149 @@
+package keeper
+
+import (
+	"slices"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/job"
+)
+
+// past is a job that has ended. There may be mostEnded of them, and people look at few, so
+// that it is packed: it takes half the memory of a job that has not ended.
+type past struct {
+	number int64
+	owner  *user
+	user   string // name of its owner at the submit
+	size   int64  // as in kept
+	over   time.Time
+	exit   gpu.Opt[int]
+	counts [len(endings)]int32 // of its tasks, by ending
+
+	packed
+}
+
+// packed is what a job was that has ended, as the journal has it. It never changes.
+type packed struct {
+	text    string   // an entry with its job.Spec, one with its setting, and those of its tasks
+	setting uint32   // where the setting begins in text
+	starts  []uint32 // where the entry of each task begins
+}
+
+// endings are the states of a task that has ended.
+var endings = [...]job.State{job.Done, job.Failed, job.Cancelled, job.TimedOut, job.Lost}
+
+// retire packs a job that has ended. Whoever still has the job itself may look at it. The
+// caller holds writing, and not mu: a job may have many tasks.
+func (k *Keeper) retire(j *kept) {
+	if k.jobs[j.Number] != j || j.over.IsZero() {
+		return
+	}
+	p := &past{number: j.Number, owner: j.owner, user: j.User, size: j.size, over: j.over, exit: job.Exit(j.task, len(j.tasks))}
+	if j.User == j.owner.name {
+		p.user = j.owner.name // the same text for all jobs
+	}
+	for i, s := range endings {
+		p.counts[i] = int32(j.counts[s])
+	}
+	p.packed = packJob(j.Spec, j.setting(), j.tasks)
+	k.mu.Lock()
+	delete(k.jobs, p.number)
+	k.past[p.number] = p
+	k.ended = append(k.ended, p)
+	k.endedSum += len(p.starts)
+	k.mu.Unlock()
+}
+
+// packJob packs a job. Tasks that follow each other and are the same have one entry.
+func packJob(spec *job.Spec, s *setting, all []*job.Task) packed {
+	b := (&entry{Submit: spec}).text()
+	p := packed{setting: uint32(len(b)), starts: make([]uint32, len(all))}
+	b = append(b, (&entry{Change: s}).text()...)
+	for first := 0; first < len(all); {
+		last := first
+		for last+1 < len(all) && all[last+1] == all[first] {
+			last++
+		}
+		for i := first; i <= last; i++ {
+			p.starts[i] = uint32(len(b))
+		}
+		b = append(b, (&entry{Tasks: &tasks{Number: spec.Number, First: first, Last: last, Task: *all[first]}}).text()...)
+		first = last + 1
+	}
+	p.text = string(b)
+	return p
+}
+
+// change changes the settings of a job that has ended. The caller holds writing and mu.
+func (p *past) change(s *setting) {
+	all := make([]*job.Task, len(p.starts))
+	for i := range all {
+		if all[i] = p.task(i); i > 0 && p.starts[i] == p.starts[i-1] {
+			all[i] = all[i-1]
+		}
+	}
+	p.packed = packJob(p.spec(), s, all)
+}
+
+// open returns the job for those who read it.
+func (p *past) open() *kept {
+	j := &kept{Spec: p.spec(), owner: p.owner, size: p.size, over: p.over, past: p, counts: map[job.State]int{}}
+	j.apply(p.entry(p.setting, p.starts[0]).Change)
+	for i, n := range p.counts {
+		if n > 0 {
+			j.counts[endings[i]] = int(n)
+		}
+	}
+	return j
+}
+
+func (p *packed) spec() *job.Spec { return p.entry(0, p.setting).Submit }
+
+// task returns a task.
+func (p *packed) task(index int) *job.Task {
+	from := p.starts[index]
+	return &p.entry(from, p.end(from)).Tasks.Task
+}
+
+// end returns where the entry of a task ends that begins at from.
+func (p *packed) end(from uint32) uint32 {
+	if next, _ := slices.BinarySearch(p.starts, from+1); next < len(p.starts) {
+		return p.starts[next]
+	}
+	return uint32(len(p.text))
+}
+
+// entry reads the entry at a place.
+func (p *packed) entry(from, to uint32) (e entry) {
+	if err := e.read([]byte(p.text[from:to])); err != nil {
+		panic("keeper: a job that has ended cannot be read: " + err.Error()) // text wrote it
+	}
+	return e
+}
+
+// entries yields the entries as the journal keeps them.
+func (p *packed) entries(yield func([]byte) bool) bool {
+	for from, to := uint32(0), p.setting; from < uint32(len(p.text)); from = to {
+		switch from {
+		case 0:
+		case p.setting:
+			to = p.starts[0]
+		default:
+			to = p.end(from)
+		}
+		if !yield([]byte(p.text[from:to])) {
+			return false
+		}
+	}
+	return true
+}
+
+// in reports whether a task of the job is in one of these states. No state means any.
+func (p *past) in(states []string) bool {
+	for i, n := range p.counts {
+		if n > 0 && slices.Contains(states, string(endings[i])) {
+			return true
+		}
+	}
+	return len(states) == 0
+}

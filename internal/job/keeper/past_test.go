@@ -1,0 +1,201 @@
+package keeper
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/job"
+)
+
+// plainly compares all fields of values, also those of gpu.Opt.
+var plainly = cmp.Exporter(func(t reflect.Type) bool { return t != reflect.TypeFor[time.Time]() })
+
+// fill gives every field below v a value that is not zero, another one each.
+func fill(v reflect.Value, n *int) {
+	*n++
+	switch v.Kind() {
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(int64(*n) * -1_000_003)
+	case reflect.Uint64:
+		v.SetUint(math.MaxInt64 - uint64(*n))
+	case reflect.Float64:
+		v.SetFloat(float64(*n) / 7)
+	case reflect.String:
+		v.SetString(fmt.Sprint("text ", *n))
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		fill(v.Index(0), n)
+		fill(v.Index(1), n)
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			v.Set(reflect.ValueOf(time.Unix(int64(*n), 987654321).In(time.FixedZone("", 60**n))))
+			return
+		}
+		for i := range v.NumField() {
+			f := v.Field(i)
+			fill(reflect.NewAt(f.Type(), unsafe.Pointer(f.UnsafeAddr())).Elem(), n)
+		}
+	default:
+		panic(fmt.Sprintf("this test knows no %v", v.Type()))
+	}
+}
+
+// Entries are written and read as encoding/json does.
+func TestEntries(t *testing.T) {
+	n := 0
+	var s job.Spec
+	fill(reflect.ValueOf(&s).Elem(), &n)
+	some := tasks{Number: 7, Last: 3}
+	fill(reflect.ValueOf(&some.Task).Elem(), &n)
+	var c setting
+	fill(reflect.ValueOf(&c).Elem(), &n)
+	all := []entry{{Submit: &s}, {Tasks: &some}, {Change: &c}, {Forget: 7}, {Tasks: &tasks{}}, {Change: &setting{}},
+		{Submit: &job.Spec{Command: []string{"", "ü\n", "<"}, After: make([]job.Ref, 2), Lease: api.LeaseRequest{Slots: gpu.Some(0), TTL: gpu.Some(0.0)}}}}
+	for _, each := range history(4, 2) {
+		var e entry
+		if err := json.Unmarshal(each.Data, &e); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	for _, e := range all {
+		marshalled, err := json.Marshal(&e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want, quick, slow entry
+		if err := errors.Join(json.Unmarshal(marshalled, &want), json.Unmarshal(e.text(), &slow), quick.read(marshalled)); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Contains(marshalled, []byte(`\`)) && !entries.Read(marshalled, &quick) {
+			t.Errorf("%s is left to encoding/json", marshalled)
+		}
+		for _, got := range []entry{quick, slow} {
+			if diff := cmp.Diff(want, got, plainly); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		}
+	}
+}
+
+// A job looks the same after it was packed, to those who read it and in the journal.
+func TestAPackedJobLooksTheSame(t *testing.T) {
+	n := 0
+	at := time.Date(2026, 1, 31, 12, 0, 0, 123456789, time.UTC)
+	ended := func(s job.State, after time.Duration) *job.Task {
+		var t job.Task
+		fill(reflect.ValueOf(&t).Elem(), &n)
+		t.State, t.Ended = s, at.Add(after)
+		return &t
+	}
+	plain := job.Spec{Number: 7, Name: "a", UID: 1, User: "ada", Command: []string{"true"}, Submitted: at}
+	many := job.Spec{Name: "b", Array: job.Array{{First: 3, Last: 15, Step: 3}}}
+	fill(reflect.ValueOf(&many.Lease).Elem(), &n)
+	many.Number, many.User, many.UID, many.Command, many.Environment = 9, "ada", 1, []string{"echo", "{x}"}, "1-abc"
+	many.After, many.Hold, many.Begin = []job.Ref{{Number: 7}}, true, at
+	params := many
+	params.Array, params.Params, params.Number, params.User, params.UID = nil, []api.JobParam{{Name: "x", Values: []string{"1", "2"}}, {Name: "y", Values: []string{"a"}}}, 12, "bob", 2
+
+	k := recall(t, t.TempDir(), nil)
+	var all []*kept
+	for _, one := range []struct {
+		spec  *job.Spec
+		tasks []*job.Task
+	}{
+		{&plain, []*job.Task{ended(job.Done, 1)}},
+		{&many, []*job.Task{ended(job.Done, 5), ended(job.Failed, 9), ended(job.Cancelled, 2), nil, ended(job.Lost, 3)}},
+		{&params, []*job.Task{ended(job.TimedOut, 4), ended(job.Done, 4)}},
+	} {
+		j := k.add(one.spec, 1000)
+		for i, t := range one.tasks {
+			if t == nil { // cancelled with the one before it
+				t = one.tasks[i-1]
+			}
+			k.put(j, i, i, t)
+		}
+		j.unheld, j.priority = at, 5
+		all = append(all, j)
+	}
+	type sight struct {
+		Jobs    []Shown
+		Some    [][]Shown
+		Tasks   [][]Shown
+		One     []Shown
+		Specs   []job.Spec
+		Endings []job.Ending
+		Sum     map[job.State]int
+	}
+	look := func() (s sight) {
+		s.Jobs, _ = k.List(Query{Most: 100})
+		for _, q := range []Query{{Users: []string{"ada"}}, {Users: []string{"2"}}, {States: []string{"failed"}}, {States: []string{"waiting", "lost"}}, {Since: at.Add(4)}, {Before: 9}} {
+			q.Most = 100
+			some, _ := k.List(q)
+			s.Some = append(s.Some, some)
+		}
+		for _, j := range all {
+			s.Tasks = append(s.Tasks, k.Tasks(j.Number))
+			_, spec, err := k.Seek(j.Spec.ID())
+			one, failed := k.Show(job.Ref{Number: j.Number, Task: j.TaskNumber(0), One: true})
+			if err != nil || failed != nil {
+				t.Fatal(err, failed)
+			}
+			s.Specs, s.One = append(s.Specs, *spec), append(s.One, one)
+			for i := range j.tasks {
+				ending, _ := k.endingOf(job.Ref{Number: j.Number, Task: j.TaskNumber(i), One: true})
+				s.Endings = append(s.Endings, ending)
+			}
+			ending, _ := k.endingOf(job.Ref{Number: j.Number})
+			s.Endings = append(s.Endings, ending)
+		}
+		s.Sum = k.Usage().Tasks
+		return s
+	}
+	entries := func() (text []string) {
+		for each := range entriesOf(k.present()) {
+			text = append(text, string(each))
+		}
+		return text
+	}
+	before, written := look(), entries()
+	for _, j := range all {
+		k.retire(j)
+	}
+	if len(k.jobs) != 0 || len(k.past) != len(all) || k.endedSum != 8 {
+		t.Fatalf("%d jobs, %d that have ended, %d tasks", len(k.jobs), len(k.past), k.endedSum)
+	}
+	noCount := cmpopts.IgnoreMapEntries(func(_ job.State, n int) bool { return n == 0 })
+	if diff := cmp.Diff(before, look(), plainly, noCount); diff != "" {
+		t.Errorf("(-before +packed)\n%s", diff)
+	}
+	if diff := cmp.Diff(written, entries()); diff != "" {
+		t.Errorf("the journal (-before +packed)\n%s", diff)
+	}
+	s := all[1].setting()
+	s.Held, s.Priority = !s.Held, -3
+	k.past[9].change(s)
+	now := entries()
+	if changed := (&entry{Change: s}).text(); !slices.Contains(now, string(changed)) || len(now) != len(written) {
+		t.Errorf("the settings of a job that has ended: %s", now)
+	}
+	for _, j := range all {
+		k.drop(j.Number)
+	}
+	if k.endedSum != 0 || len(k.past) != 0 || len(k.numbers) != 0 || len(k.users) != 0 {
+		t.Errorf("forgotten: %d tasks, %d jobs, %d numbers, %d users", k.endedSum, len(k.past), len(k.numbers), len(k.users))
+	}
+}
