@@ -65,7 +65,7 @@ def map(
     gpus: Union[int, str] = "all",
     batch: int = 128,
     workers_per_gpu: int = 1,
-    io_threads: int = 4,
+    io_threads: Optional[int] = None,
     ordered: bool = True,
     name: Optional[str] = None,
     *,
@@ -107,8 +107,8 @@ def map(
     raised; with ``errors="mark"`` their outcomes have the reason in ``_error``.
     With a ``name``, a call that was stopped goes on when it is made again.
     ``read`` makes of a record what the function gets, and ``write`` of an
-    outcome what map returns: ``io_threads`` threads of each worker call them
-    while the GPU computes.
+    outcome what map returns: ``io_threads`` threads of each worker, 4 unless you
+    say, call them while the GPU computes.
 
     With ``hosts="gpu1,gpu2:2"``, workers run on other machines over ssh. The
     modules of the functions go there, and ``files``; the libraries that they
@@ -139,7 +139,7 @@ def imap(
     gpus: Union[int, str] = "all",
     batch: int = 128,
     workers_per_gpu: int = 1,
-    io_threads: int = 4,
+    io_threads: Optional[int] = None,
     ordered: bool = True,
     name: Optional[str] = None,
     *,
@@ -206,7 +206,7 @@ class _Call:
         gpus: Union[int, str],
         batch: int,
         workers_per_gpu: int,
-        io_threads: int,
+        io_threads: Optional[int],
         ordered: bool,
         name: Optional[str],
         each: bool,
@@ -230,6 +230,8 @@ class _Call:
             raise TypeError("map: records are a list or something else to go through, such as range(5), not %r" % (records,))
         if errors not in ("raise", "mark"):
             raise ValueError('map: errors is "raise" or "mark", not %r' % (errors,))
+        if io_threads is None:  # without them, threads would only hand the interpreter over
+            io_threads = 0 if read is None and write is None else 4
         for what, number, least in (("batch", batch, 1), ("io_threads", io_threads, 0)):
             if not isinstance(number, int) or number < least:
                 raise ValueError("map: %s is a number from %d, not %r" % (what, least, number))

@@ -181,6 +181,12 @@ class Mapping(MapCase):
         for threads in (0, 1, 4):
             self.assertEqual(self.map(mapjobs.kinds, [1, "a", [2], {"b": 3}], io_threads=threads), ["int", "str", "list", "dict"])
 
+    def test_threads_where_something_is_read(self):
+        [none] = self.map(mapjobs.threads, [1], io_threads=0)
+        self.assertEqual(self.map(mapjobs.threads, [1]), [none])
+        self.assertGreater(self.map(mapjobs.threads, [1], read=mapjobs.same)[0], none)
+        self.assertGreater(self.map(mapjobs.threads, [1], io_threads=1)[0], none)
+
     def test_what_the_runner_says(self):
         said = io.StringIO()
         with contextlib.redirect_stderr(said):
