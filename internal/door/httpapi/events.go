@@ -349,11 +349,7 @@ func (o *eventWriter) encode(found []*events.Entry) []byte {
 	var text []byte
 	for _, e := range found {
 		v := o.sight.view(e.Head().User)
-		data, err := e.JSON(v, func(e gpu.Event) gpu.Event { return shown(e, v) })
-		if err != nil {
-			o.err = err
-			return text
-		}
+		data := e.JSON(v, func(e gpu.Event) gpu.Event { return shown(e, v) })
 		text = fmt.Appendf(text, "id: %d\nevent: %s\ndata: %s\n\n", e.ID(), e.Head().Code, data)
 	}
 	return text

@@ -9,7 +9,6 @@ package events
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"reflect"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/text/quickjson"
 )
 
 const (
@@ -233,24 +233,27 @@ const Views = 3
 // JSON returns the event as one line of JSON. It encodes each view of a recent event only
 // once for all readers. Show changes the event for that view, and must return the same
 // for every reader of it. If show is nil, JSON encodes the event unchanged.
-func (e *Entry) JSON(view View, show func(gpu.Event) gpu.Event) ([]byte, error) {
+func (e *Entry) JSON(view View, show func(gpu.Event) gpu.Event) []byte {
 	if text := e.encoded[view].Load(); text != nil {
-		return *text, nil
+		return *text
 	}
 	event := *e.Event()
 	if show != nil {
 		event = show(event)
 	}
-	text, err := json.Marshal(event)
-	if err != nil {
-		return nil, err
-	}
+	text := eventCodec.Append(nil, &event)
 	e.encoded[view].Store(&text)
 	if e.old.Load() {
 		e.encoded[view].Store(nil)
 	}
-	return text, nil
+	return text
 }
+
+// The codecs of an event for readers, and for the file.
+var (
+	eventCodec = quickjson.Codec[gpu.Event]{Inline: []any{gpu.By{}}}
+	lineCodec  = quickjson.Codec[line]{Inline: []any{gpu.By{}}}
+)
 
 // forget frees the encodings, and makes JSON keep no new ones.
 func (e *Entry) forget() {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/file"
-	"github.com/berth-gpu/berth/internal/text/quickjson"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -198,8 +197,6 @@ func parseLine(text []byte) (l line, err error) {
 	}
 	return l, nil
 }
-
-var lineCodec = quickjson.Codec[line]{Inline: []any{gpu.By{}}}
 
 // appendLine appends an event as a line. The event must be trimmed.
 func appendLine(b []byte, e *gpu.Event) []byte {
