@@ -34,6 +34,7 @@ from .waking import waking
 LONGEST_WAIT = 30 * 24 * 3600.0  # seconds; the daemon takes no more
 PARKED = "parked"  # the code of the refusal to release a lease that has to be resumed first
 REMOTE_TTL = 30.0  # seconds; for daemons that cannot see this process
+RENEWALS = 3  # in a ttl, so that two may fail
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Held = TypeVar("Held", bound="Lease")
@@ -402,9 +403,9 @@ class Lease:
         return granted
 
     def _renew(self, client: Client, stop: Stop, granted: Dict[str, Any]) -> None:
-        """Renews until it is released, three times as often as it must."""
+        """Renews until it is released."""
         path = "/api/leases/%s/renew" % _quoted(granted["id"])
-        body, interval = {"fence": granted["fence"]}, float(granted.get("ttl_seconds") or REMOTE_TTL) / 3
+        body, interval = {"fence": granted["fence"]}, float(granted.get("ttl_seconds") or REMOTE_TTL) / RENEWALS
         while not stop.wait(interval):
             try:
                 client.call("POST", path, body, timeout=max(interval, 1.0))

@@ -188,15 +188,17 @@ class Life(DaemonCase):
             self.assertEqual((seen["binding"], seen["ttl_seconds"]), ("ttl", 60))
             self.assertEqual(gpu.lost, "")
 
+    @mock.patch("berth.leasing.RENEWALS", 600)
     def test_ttl_is_renewed(self):
-        with berth.lease(memory=64, ttl=1) as gpu:  # the shortest there is
+        with berth.lease(memory=64, ttl=60) as gpu:
             began = self.daemon.client.call("GET", "/api/leases/" + gpu.id)["expires"]
             self.wait_until(
                 lambda: self.daemon.client.call("GET", "/api/leases/" + gpu.id)["expires"] > began, "it is renewed"
             )
 
+    @mock.patch("berth.leasing.RENEWALS", 600)
     def test_ttl_that_is_taken_away_is_lost(self):
-        with berth.lease(memory=64, ttl=1) as gpu:
+        with berth.lease(memory=64, ttl=60) as gpu:
             self.daemon.client.call("DELETE", "/api/leases/" + gpu.id)
             self.wait_until(lambda: gpu.lost, "the loss is noticed")
 
