@@ -437,8 +437,9 @@ func (k *Keeper) set(r job.Ref, do func(*kept, *setting) error) error {
 	if j.ready {
 		j.owner.enlist(j, false)
 	}
-	if j.apply(s); j.past != nil {
-		j.past.change(s)
+	j.apply(s)
+	if p := k.past[r.Number]; p != nil {
+		p.change(s)
 	}
 	k.mu.Unlock()
 	for _, here := range j.queued {

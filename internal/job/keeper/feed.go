@@ -174,6 +174,9 @@ func (k *Keeper) judge(j *kept) {
 // endingOf returns how a job or a task that others wait for has ended, and when. One that
 // is forgotten has ended long ago, and nobody knows how.
 func (k *Keeper) endingOf(r job.Ref) (job.Ending, time.Time) {
+	if p := k.past[r.Number]; p != nil && !r.One {
+		return p.ending(), p.over
+	}
 	j := k.job(r.Number)
 	if j == nil {
 		return job.Badly, time.Time{}

@@ -12,6 +12,7 @@ import (
 // that it is packed: it takes half the memory of a job that has not ended.
 type past struct {
 	number int64
+	name   string
 	owner  *user
 	user   string // name of its owner at the submit
 	size   int64  // as in kept
@@ -38,7 +39,7 @@ func (k *Keeper) retire(j *kept) {
 	if k.jobs[j.Number] != j || j.over.IsZero() {
 		return
 	}
-	p := &past{number: j.Number, owner: j.owner, user: j.User, size: j.size, over: j.over, exit: job.Exit(j.task, len(j.tasks))}
+	p := &past{number: j.Number, name: j.Name, owner: j.owner, user: j.User, size: j.size, over: j.over, exit: job.Exit(j.task, len(j.tasks))}
 	if j.User == j.owner.name {
 		p.user = j.owner.name // the same text for all jobs
 	}
@@ -76,18 +77,27 @@ func packJob(spec *job.Spec, s *setting, all []*job.Task) packed {
 
 // change changes the settings of a job that has ended. The caller holds writing and mu.
 func (p *past) change(s *setting) {
-	all := make([]*job.Task, len(p.starts))
-	for i := range all {
-		if all[i] = p.task(i); i > 0 && p.starts[i] == p.starts[i-1] {
-			all[i] = all[i-1]
-		}
+	text := (&entry{Change: s}).text()
+	end := p.setting + uint32(len(text))
+	starts := make([]uint32, len(p.starts))
+	for i, start := range p.starts {
+		starts[i] = start - p.starts[0] + end
 	}
-	p.packed = packJob(p.spec(), s, all)
+	p.packed = packed{p.text[:p.setting] + string(text) + p.text[p.starts[0]:], p.setting, starts}
 }
 
-// open returns the job for those who read it.
+// ending returns how the job has ended.
+func (p *past) ending() job.Ending {
+	if int(p.counts[0]) == len(p.starts) { // of job.Done
+		return job.Well
+	}
+	return job.Badly
+}
+
+// open returns the job as it is now, for those who read it. It takes 10 to 20 µs.
 func (p *past) open() *kept {
-	j := &kept{Spec: p.spec(), owner: p.owner, size: p.size, over: p.over, past: p, counts: map[job.State]int{}}
+	now := *p
+	j := &kept{Spec: p.spec(), owner: p.owner, size: p.size, over: p.over, past: &now, counts: map[job.State]int{}}
 	j.apply(p.entry(p.setting, p.starts[0]).Change)
 	for i, n := range p.counts {
 		if n > 0 {

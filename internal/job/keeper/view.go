@@ -70,6 +70,10 @@ func (k *Keeper) Tasks(number int64) []Shown {
 	}
 	all := make([]Shown, j.total())
 	for i := range all {
+		if j.past != nil && i%64 == 63 { // it does not change, and takes long to read: let others in
+			k.mu.RUnlock()
+			k.mu.RLock()
+		}
 		all[i] = k.showTask(j, i)
 	}
 	return all
@@ -353,7 +357,9 @@ func (k *Keeper) showTask(j *kept, index int) Shown {
 // names returns the ids of jobs. The caller holds mu.
 func (k *Keeper) names(refs []job.Ref) (ids []string) {
 	for _, r := range refs {
-		if j := k.job(r.Number); j != nil {
+		if p := k.past[r.Number]; p != nil {
+			ids = append(ids, job.ID{Name: p.name, Ref: r}.String())
+		} else if j := k.jobs[r.Number]; j != nil {
 			ids = append(ids, job.ID{Name: j.Name, Ref: r}.String())
 		}
 	}
