@@ -31,7 +31,7 @@ var (
 // The limits of what is kept.
 const (
 	keepFor   = 90 * 24 * time.Hour
-	mostEnded = 100_000   // tasks
+	mostEnded = 100_000   // tasks, and up to a 64th more until they are tidied
 	mostOfOne = 256 << 20 // bytes of the jobs and environments of one user
 
 	// MostSpec is the limit of one job without its environment, in bytes, and
@@ -152,10 +152,9 @@ func (k *Keeper) forgotten() {
 	k.ended = slices.DeleteFunc(k.ended, func(p *past) bool { return k.past[p.number] != p })
 }
 
-// tidy forgets jobs that ended long ago, and the oldest if there are too many.
+// tidy forgets jobs that ended long ago, and the oldest if there are too many. The caller
+// holds writing.
 func (k *Keeper) tidy(now time.Time) {
-	k.writing.Lock()
-	defer k.writing.Unlock()
 	defer k.forgotten()
 	for _, p := range k.ended {
 		if p.over.After(now.Add(-keepFor)) && k.endedSum <= mostEnded {
@@ -165,6 +164,7 @@ func (k *Keeper) tidy(now time.Time) {
 			k.forget(p.number)
 		}
 	}
+	k.tidyAt = max(mostEnded, k.endedSum) + mostEnded/64
 }
 
 // Act is what somebody wants to do to a job or to one of its tasks.

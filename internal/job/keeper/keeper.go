@@ -126,6 +126,7 @@ type Keeper struct {
 	wake       chan struct{}
 	busy       sync.WaitGroup // goroutines that wait for leases
 	compacting atomic.Bool
+	tidyAt     int // how many tasks that have ended are too many; guarded by writing
 }
 
 // state is all jobs.
@@ -280,7 +281,9 @@ func (k *Keeper) Run(ctx context.Context, leases Leases) error {
 		case <-alarm:
 		case <-k.wake:
 		case <-tidy.C:
+			k.writing.Lock()
 			k.tidy(time.Now())
+			k.writing.Unlock()
 		case <-ctx.Done():
 			k.writing.Lock()
 			k.closing = true

@@ -184,6 +184,35 @@ func TestDependencies(t *testing.T) {
 	})
 }
 
+// The oldest jobs are forgotten as soon as too many tasks have ended, except those that
+// another one waits for.
+func TestTheOldestAreForgotten(t *testing.T) {
+	play(t, func(w *world) {
+		w.room = 0
+		ends := func() job.Spec {
+			s := w.submit(spec("many", array("1-30000")))
+			if err := w.daemon.Cancel(Act{Ref: job.Ref{Number: s.Number}}); err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		needed := ends()
+		held := w.submit(spec("held", func(s *job.Spec) { s.Hold = true }))
+		w.submit(spec("waits", func(s *job.Spec) { s.AfterAny = []job.Ref{{Number: needed.Number}, {Number: held.Number}} }))
+		oldest, kept := ends(), ends()
+		if w.show(job.Ref{Number: oldest.Number}); w.daemon.Usage().Tasks[job.Cancelled] != 90_000 {
+			t.Error("one was forgotten too early")
+		}
+		ends()
+		for _, s := range []job.Spec{needed, kept} {
+			w.show(job.Ref{Number: s.Number})
+		}
+		if _, err := w.daemon.Show(job.Ref{Number: oldest.Number}); !errors.Is(err, ErrUnknown) {
+			t.Errorf("the oldest: %v", err)
+		}
+	})
+}
+
 func TestHoldCancelPriorityBegin(t *testing.T) {
 	play(t, func(w *world) {
 		w.room = 1

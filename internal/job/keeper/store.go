@@ -275,6 +275,9 @@ func (k *Keeper) commit(c *change) error {
 	for _, u := range c.updates {
 		k.retire(u.kept)
 	}
+	if k.endedSum > max(k.tidyAt, mostEnded) {
+		k.tidy(time.Now())
+	}
 	k.compactIfLong()
 	return nil
 }
