@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path"
 	"slices"
@@ -529,36 +530,27 @@ func (d *Desk) JobTasks(by access.Actor, id string) []api.Job {
 }
 
 // JobList returns jobs as a caller may see them, the newest first, and the number after
-// which the list goes on; 0 if it does not.
-func (d *Desk) JobList(by access.Actor, q keeper.Query) ([]api.Job, int64) {
+// which the list goes on; 0 if it does not. It reads a job when its turn comes.
+func (d *Desk) JobList(by access.Actor, q keeper.Query) (iter.Seq[api.Job], int64) {
+	none := func(func(api.Job) bool) {}
 	if d.Jobs == nil {
-		return []api.Job{}, 0
+		return none, 0
 	}
 	if len(q.Users) > 0 && access.May(by, access.Name, access.Object{}) != nil { // whose jobs are whose is not for this caller
 		q.Users = slices.DeleteFunc(q.Users, func(user string) bool { return !ownName(by, user) })
 		if len(q.Users) == 0 {
-			return []api.Job{}, 0
+			return none, 0
 		}
 	}
-	list, most := []api.Job{}, q.Most
-	for {
-		q.Most = min(most-len(list), listedAtOnce)
-		found, more := d.Jobs.List(q)
-		for i := range found {
-			list = append(list, d.foreseen(by, found[i]))
+	found, next := d.Jobs.List(q)
+	return func(yield func(api.Job) bool) {
+		for shown := range found {
+			if !yield(d.foreseen(by, shown)) {
+				return
+			}
 		}
-		if !more {
-			return list, 0
-		}
-		if q.Before = found[len(found)-1].Spec.Number; len(list) == most {
-			return list, q.Before
-		}
-	}
+	}, next
 }
-
-// listedAtOnce is how many jobs the keeper is asked for at once. It has several times as much
-// to say about a job as a list says, and nobody changes a job meanwhile.
-const listedAtOnce = 64
 
 // ownName reports whether a caller is the user with a login name or a user id.
 func ownName(by access.Actor, user string) bool {

@@ -129,7 +129,8 @@ func (w *workshop) submit(t *testing.T, by Caller, q api.JobRequest) api.Job {
 // everything returns all jobs with their tasks, as an operator sees them.
 func (w *workshop) everything() []api.Job {
 	root := access.Actor{Role: access.Admin}
-	all, _ := w.JobList(root, keeper.Query{Most: 1000})
+	found, _ := w.JobList(root, keeper.Query{Most: 1000})
+	all := slices.Collect(found)
 	for i := range all {
 		all[i].List = w.JobTasks(root, all[i].ID)
 	}
@@ -363,7 +364,7 @@ func TestWhoSeesAJob(t *testing.T) {
 			t.Fatal(err)
 		}
 		listed, _ := w.JobList(c.who, keeper.Query{Most: 10})
-		for _, each := range slices.Concat([]api.Job{shown}, listed, w.JobTasks(c.who, j.ID)) {
+		for _, each := range slices.Concat([]api.Job{shown}, slices.Collect(listed), w.JobTasks(c.who, j.ID)) {
 			if each.User != c.user || each.State != "held" || each.GPUs != 1 {
 				t.Errorf("%+v sees %+v", c.who, each)
 			}
@@ -380,8 +381,8 @@ func TestWhoSeesAJob(t *testing.T) {
 			t.Errorf("%+v asks for the log: %v, want %s", c.who, err, want)
 		}
 		found, _ := w.JobList(c.who, keeper.Query{Users: []string{"eve", "ada"}, Most: 10})
-		if hidden := c.user == "another user"; len(found) == 0 != hidden {
-			t.Errorf("%+v asks for the jobs of ada, and gets %d", c.who, len(found))
+		if hidden := c.user == "another user"; len(slices.Collect(found)) == 0 != hidden {
+			t.Errorf("%+v asks for the jobs of ada, and gets them: %v", c.who, !hidden)
 		}
 	}
 }
@@ -389,17 +390,18 @@ func TestWhoSeesAJob(t *testing.T) {
 // A long list has every job once, the newest first, however long its pages are.
 func TestALongListOfJobs(t *testing.T) {
 	w := openWorkshop(t)
-	const sum = 2*listedAtOnce + 10
+	const at, sum = 64, 2*64 + 10 // the keeper reads 64 at once
 	var want []string
 	me := local(t, os.Getuid(), "me", access.Admin)
 	for range sum {
 		want = append(want, w.submit(t, me, held()).ID)
 	}
 	slices.Reverse(want)
-	for _, most := range []int{1, listedAtOnce - 1, listedAtOnce, listedAtOnce + 1, 2 * listedAtOnce, sum, sum + 1} {
+	for _, most := range []int{1, at - 1, at, at + 1, 2 * at, sum, sum + 1} {
 		var got []string
 		for q := (keeper.Query{Most: most}); ; {
-			page, next := w.JobList(me.Actor, q)
+			found, next := w.JobList(me.Actor, q)
+			page := slices.Collect(found)
 			for _, j := range page {
 				got = append(got, j.ID)
 			}

@@ -18,6 +18,9 @@ func formats() map[string]huma.Format {
 	for name, f := range all {
 		slow := f.Marshal
 		f.Marshal = func(w io.Writer, v any) error {
+			if list, is := v.(jobList); is {
+				return list.write(w)
+			}
 			body := quickly(v)
 			if body == nil {
 				return slow(w, v)

@@ -1,8 +1,13 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"io"
+	"iter"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -110,7 +115,7 @@ type jobsQuery struct {
 	Since string   `query:"since" maxLength:"64" doc:"Only jobs that have not ended, or ended after this time, as in 2026-11-17T12:00:00Z."`
 }
 
-func (s *server) jobs(ctx context.Context, in *jobsQuery) (*listed[api.Jobs], error) {
+func (s *server) jobs(ctx context.Context, in *jobsQuery) (*listed[jobList], error) {
 	q := keeper.Query{Users: in.User, States: in.State, Most: in.most()}
 	if _, err := in.resume(jobsList, &q.Before); err != nil {
 		return nil, err
@@ -125,11 +130,57 @@ func (s *server) jobs(ctx context.Context, in *jobsQuery) (*listed[api.Jobs], er
 		q.Since = since
 	}
 	found, next := s.Desk.JobList(identityOf(ctx).Actor, q)
-	all := api.Jobs{Jobs: found}
+	all := jobList{jobs: found}
 	if next > 0 {
-		all.More = in.more(jobsList, next)
+		all.more = in.more(jobsList, next)
 	}
-	return answerPage(&in.Page, all.More, all)
+	return answerPage(&in.Page, all.more, all)
+}
+
+// jobList is an api.Jobs whose jobs are read while it is written: there may be thousands,
+// and pages ask for them every few seconds.
+type jobList struct {
+	jobs iter.Seq[api.Job]
+	more api.More
+}
+
+// Schema returns the schema of api.Jobs.
+func (jobList) Schema(r huma.Registry) *huma.Schema {
+	return r.Schema(reflect.TypeFor[api.Jobs](), true, "Jobs")
+}
+
+// write writes the list as JSON.
+func (l jobList) write(w io.Writer) error {
+	frame, err := json.Marshal(api.Jobs{Jobs: []api.Job{}, More: l.more})
+	if err != nil {
+		return err
+	}
+	before, after, _ := bytes.Cut(frame, []byte("]"))
+	var text bytes.Buffer
+	text.Write(before)
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	first := true
+	for j := range l.jobs {
+		if !first {
+			text.WriteByte(',')
+		}
+		first = false
+		if err := encoder.Encode(j); err != nil {
+			return err
+		}
+		text.Truncate(text.Len() - 1) // the end of the line
+		if text.Len() >= 32<<10 {
+			if _, err := text.WriteTo(w); err != nil {
+				return err
+			}
+		}
+	}
+	text.WriteByte(']')
+	text.Write(after)
+	text.WriteByte('\n')
+	_, err = text.WriteTo(w)
+	return err
 }
 
 type jobQuery struct {

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -317,6 +318,44 @@ func TestBoundTokensSubmit(t *testing.T) {
 			if status, text := show(from.door, from.place, bound, method, path, body); status/100 == 2 {
 				t.Errorf("%s with a bound token: %d %s", route, status, text)
 			}
+		}
+	}
+}
+
+// A list of jobs that is written in several pieces has every job as it is, page by page.
+func TestAListOfJobsInPieces(t *testing.T) {
+	g := gates(t, &access.Rules{Daemon: os.Geteuid()}).withJobs(t)
+	me := onSocket(os.Geteuid())
+	var want []api.Job
+	for range 100 {
+		status, _, text := g.as(me, "POST", "/api/jobs", strings.Replace(heldJob, "secret-word", strings.Repeat("<ü>", 200), 1))
+		if status != http.StatusCreated {
+			t.Fatalf("%d %s", status, text)
+		}
+		var j api.Job
+		if _, _, text := g.as(me, "GET", fmt.Sprint("/api/jobs/train-", len(want)+1), ""); json.Unmarshal([]byte(text), &j) != nil {
+			t.Fatal(text)
+		}
+		want = append([]api.Job{j}, want...)
+	}
+	for _, limit := range []int{1, 70, 100, 101} {
+		var got []api.Job
+		for after := ""; ; {
+			_, _, text := g.as(me, "GET", fmt.Sprintf("/api/jobs?limit=%d&after=%s", limit, after), "")
+			var page api.Jobs
+			if err := json.Unmarshal([]byte(text), &page); err != nil || !strings.HasSuffix(text, "}\n") || page.Jobs == nil {
+				t.Fatal(err, text)
+			}
+			got = append(got, page.Jobs...)
+			if after = page.Next; after == "" {
+				break
+			}
+			if len(page.Jobs) != limit {
+				t.Errorf("a page of %d has %d", limit, len(page.Jobs))
+			}
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("by %d, there are %d jobs: %+v\nwant %+v", limit, len(got), got, want)
 		}
 	}
 }

@@ -97,8 +97,8 @@ func BenchmarkList(b *testing.B) {
 	k := recall(b, filepath.Join(b.TempDir(), "environments"), history(1000, 1))
 	b.ReportAllocs()
 	for b.Loop() {
-		if found, _ := k.List(Query{Most: 100}); len(found) != 100 {
-			b.Fatal(len(found))
+		if n := len(collected(k, Query{Most: 100})); n != 100 {
+			b.Fatal(n)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func check(w *world, want map[int64]string) {
 			w.t.Errorf("killed at %d: the cancelled job is %s", w.killAt, got)
 		}
 	}
-	all, _ := w.daemon.List(Query{Most: 1000})
+	all := collected(w.daemon.Keeper, Query{Most: 1000})
 	for _, s := range all { // also those whose submit was not answered
 		if _, acknowledged := want[s.Spec.Number]; !s.Over() && (acknowledged || s.State != "held") {
 			w.t.Errorf("killed at %d: %s is %s (%s)", w.killAt, s.ID, s.State, s.Cause)

@@ -381,7 +381,7 @@ func TestFullDisk(t *testing.T) {
 		w.after(3 * time.Minute)
 		w.full.Store(false)
 		w.after(3 * time.Minute)
-		all, _ := w.daemon.List(Query{Most: 100})
+		all := collected(w.daemon.Keeper, Query{Most: 100})
 		if len(all) != 1 || w.state(before.Number) != "done" {
 			t.Errorf("there are %d jobs, and the first is %s", len(all), w.state(before.Number))
 		}
@@ -482,7 +482,7 @@ func TestForgetting(t *testing.T) {
 		young := w.submit(spec("young"))
 		w.after(keepFor/2 + 2*time.Hour)
 		w.restart()
-		all, _ := w.daemon.List(Query{Most: 100})
+		all := collected(w.daemon.Keeper, Query{Most: 100})
 		var ids []string
 		for _, s := range all {
 			ids = append(ids, s.ID)

@@ -55,6 +55,12 @@ func fill(v reflect.Value, n *int) {
 	}
 }
 
+// collected returns the jobs of a list.
+func collected(k *Keeper, q Query) []Shown {
+	found, _ := k.List(q)
+	return slices.Collect(found)
+}
+
 // Entries are written and read as encoding/json does.
 func TestEntries(t *testing.T) {
 	n := 0
@@ -141,11 +147,10 @@ func TestAPackedJobLooksTheSame(t *testing.T) {
 		Sum     map[job.State]int
 	}
 	look := func() (s sight) {
-		s.Jobs, _ = k.List(Query{Most: 100})
+		s.Jobs = collected(k, Query{Most: 100})
 		for _, q := range []Query{{Users: []string{"ada"}}, {Users: []string{"2"}}, {States: []string{"failed"}}, {States: []string{"waiting", "lost"}}, {Since: at.Add(4)}, {Before: 9}} {
 			q.Most = 100
-			some, _ := k.List(q)
-			s.Some = append(s.Some, some)
+			s.Some = append(s.Some, collected(k, q))
 		}
 		for _, j := range all {
 			s.Tasks = append(s.Tasks, k.Tasks(j.Number))

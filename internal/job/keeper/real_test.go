@@ -370,7 +370,7 @@ func (h *house) play() {
 		l := h.revive()
 		ctx, cancel := context.WithCancel(patience)
 		context.AfterFunc(l.ctx, cancel)
-		all, _ := l.List(Query{Most: 100})
+		all := collected(l.Keeper, Query{Most: 100})
 		open = false
 		for _, s := range all {
 			if patience.Err() != nil && !s.Over() {

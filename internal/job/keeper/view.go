@@ -3,6 +3,7 @@ package keeper
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -88,29 +89,70 @@ type Query struct {
 	Most   int
 }
 
-// List returns jobs, the newest first, and whether there are more.
-func (k *Keeper) List(q Query) (found []Shown, more bool) {
+// List returns jobs, the newest first, and the number of the last one; 0 if there are no
+// more. It reads a job when its turn comes, and leaves it out if the query does not select
+// it any more.
+func (k *Keeper) List(q Query) (iter.Seq[Shown], int64) {
+	numbers, more := k.selected(&q)
+	var last int64
+	if more {
+		last = numbers[len(numbers)-1]
+	}
+	return func(yield func(Shown) bool) {
+		for some := range slices.Chunk(numbers, listedAtOnce) {
+			for _, shown := range k.showSome(&q, some) {
+				if !yield(shown) {
+					return
+				}
+			}
+		}
+	}, last
+}
+
+// listedAtOnce is how many jobs of a list are read at once, so that nobody who changes one
+// waits long.
+const listedAtOnce = 64
+
+// selected returns the numbers of jobs, the largest first, and whether there are more.
+func (k *Keeper) selected(q *Query) (numbers []int64, more bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	end := len(k.numbers)
 	if q.Before > 0 {
 		end, _ = slices.BinarySearch(k.numbers, q.Before)
 	}
-	for i := end - 1; i >= 0; i-- {
-		j, p := k.jobs[k.numbers[i]], k.past[k.numbers[i]]
-		if p != nil && (!q.of(p.owner.uid, p.user) || p.over.Before(q.Since) || !p.in(q.States)) ||
-			p == nil && (!q.of(j.UID, j.User) || !j.over.IsZero() && j.over.Before(q.Since) || !j.in(q.States)) {
+	for _, n := range slices.Backward(k.numbers[:end]) {
+		if !k.selects(q, n) {
 			continue
 		}
-		if len(found) == q.Most {
-			return found, true
+		if len(numbers) == q.Most {
+			return numbers, true
 		}
-		if p != nil {
-			j = p.open()
-		}
-		found = append(found, k.show(j))
+		numbers = append(numbers, n)
 	}
-	return found, false
+	return numbers, false
+}
+
+// selects reports whether a query selects a job. The caller holds mu.
+func (k *Keeper) selects(q *Query, number int64) bool {
+	if p := k.past[number]; p != nil {
+		return q.of(p.owner.uid, p.user) && !p.over.Before(q.Since) && p.in(q.States)
+	}
+	j := k.jobs[number]
+	return j != nil && q.of(j.UID, j.User) && (j.over.IsZero() || !j.over.Before(q.Since)) && j.in(q.States)
+}
+
+// showSome returns those of some jobs that a query selects.
+func (k *Keeper) showSome(q *Query, numbers []int64) []Shown {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	some := make([]Shown, 0, len(numbers))
+	for _, n := range numbers {
+		if k.selects(q, n) {
+			some = append(some, k.show(k.job(n)))
+		}
+	}
+	return some
 }
 
 // of reports whether jobs of a user are asked for.
