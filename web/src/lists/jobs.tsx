@@ -1,3 +1,4 @@
+import { useMemo } from 'preact/hooks';
 import { Acts } from '../actions/dialog';
 import { ended, jobActs, submit } from '../actions/jobs';
 import { atLeast } from '../actions/rights';
@@ -43,11 +44,33 @@ function progress(j: Job): string {
   return `${over} of ${t.total} tasks`;
 }
 
+// changing returns a function that reads all jobs. It reads those that ended long ago only at
+// first and every minute, for then some may be forgotten; they do not change.
+export function changing(): (signal: AbortSignal) => Promise<Job[]> {
+  const number = (j: Job) => Number(j.id.slice(j.id.lastIndexOf('-') + 1));
+  const read = (signal: AbortSignal, query: { since?: string }) => whole<Jobs, Job>('/api/jobs', (a) => a.jobs, { signal, query });
+  let all: Job[] = [];
+  let last = -Infinity;
+  return async (signal) => {
+    const began = performance.now();
+    const since = all.reduce((latest, j) => Math.max(latest, Date.parse(j.ended ?? '') || 0), 0) - 60_000;
+    if (began - last < 60_000 && since > 0) {
+      const found = await read(signal, { since: new Date(since).toISOString() });
+      const there = new Set(found.map((j) => j.id));
+      const others = all.filter((j) => !there.has(j.id));
+      if (others.every((j) => j.ended !== undefined)) return (all = [...found, ...others].sort((a, b) => number(b) - number(a)));
+    }
+    all = await read(signal, {});
+    last = began;
+    return all;
+  };
+}
+
 export const jobs: Subject<Job> = {
   title: 'Jobs',
   one: 'job',
   id: (j) => j.id,
-  useRows: () => useAsked((signal) => whole<Jobs, Job>('/api/jobs', (a) => a.jobs, { signal }), 3000, (j) => j.id),
+  useRows: () => useAsked(useMemo(changing, []), 3000, (j) => j.id),
   fields: [
     { key: 'id', name: 'Job', value: (j) => j.id, cell: (j) => (j.tasks ? <>{j.id} <span class="quiet">{progress(j)}</span></> : j.id) },
     { key: 'state', name: 'State', width: 7, choose: true, phone: 'side', value: (j) => j.state, cell: (j) => <State j={j} /> },

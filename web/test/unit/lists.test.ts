@@ -1,4 +1,5 @@
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { changing } from '../../src/lists/jobs';
 import { arranged } from '../../src/lists/leases';
 import { clean } from '../../src/lists/log';
 import { asCSV, asJSON, colsAfter, nextSort, shownFields, sortOf, view } from '../../src/lists/view';
@@ -75,5 +76,41 @@ describe('leases', () => {
     const list = arranged([lease('pool', { pool: { taken_mb: 1, left_mb: 1, leases: 1 } }), lease('part', { from_pool: 'pool', fence: 50 }), lease('other'), lease('lone', { from_pool: 'gone', fence: 51 })], [], [past]);
     expect(list.map((r) => r.id)).toEqual(['lone', 'other', 'pool', 'part', 'past']);
     expect(list.at(-1)!.state).toBe('ended');
+  });
+});
+
+describe('the list of jobs', () => {
+  afterEach(() => {
+    vi.unstubAllGlobals();
+    vi.useRealTimers();
+  });
+
+  it('reads jobs that ended long ago once a minute', async () => {
+    vi.useFakeTimers({ toFake: ['performance'] });
+    const asked: (string | null)[] = [];
+    let there: { id: string; ended?: string }[] = [];
+    vi.stubGlobal('fetch', async (at: string) => {
+      const since = new URLSearchParams(at.split('?')[1]).get('since');
+      asked.push(since);
+      return new Response(JSON.stringify({ jobs: there.filter((j) => since === null || j.ended === undefined || j.ended >= since) }));
+    });
+    const read = changing();
+    const { signal } = new AbortController();
+    const ids = async () => (await read(signal)).map((j) => j.id);
+
+    there = [{ id: 'a-2' }, { id: 'a-1' }];
+    expect(await ids()).toEqual(['a-2', 'a-1']);
+    there = [{ id: 'b-b-3' }, { id: 'a-2', ended: '2026-01-01T12:05:00Z' }, { id: 'a-1', ended: '2026-01-01T12:00:00Z' }];
+    expect(await ids()).toEqual(['b-b-3', 'a-2', 'a-1']); // none had ended, so all were read
+    there = [{ id: 'a-10' }, { id: 'b-b-3' }, { id: 'a-2', ended: '2026-01-01T12:05:00Z' }, { id: 'a-1', ended: '2026-01-01T12:00:00Z' }];
+    expect(await ids()).toEqual(['a-10', 'b-b-3', 'a-2', 'a-1']);
+    expect(asked).toEqual([null, null, '2026-01-01T12:04:00.000Z']);
+
+    there = [{ id: 'a-10' }, { id: 'b-b-3', ended: '2025-01-01T00:00:00Z' }, { id: 'a-2', ended: '2026-01-01T12:05:00Z' }];
+    expect(await ids()).toEqual(['a-10', 'b-b-3', 'a-2']); // the clock went back, so all are read
+    there = [{ id: 'a-10' }];
+    expect(await ids()).toEqual(['a-10', 'b-b-3', 'a-2']);
+    vi.advanceTimersByTime(60_000);
+    expect(await ids()).toEqual(['a-10']); // forgotten
   });
 });
