@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
@@ -144,6 +146,30 @@ func (l *load) endOthers() {
 	}
 }
 
+// fill lets jobs end that never began.
+func (l *load) fill(ctx context.Context) error {
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(16)
+	began := time.Now()
+	for n := range l.o.ended {
+		if n%10_000 == 0 {
+			fmt.Printf("%d jobs have ended after %v\n", n, time.Since(began).Round(time.Second))
+		}
+		all.Go(func() error {
+			j, err := l.c.Submit(ctx, l.jobRequest(true))
+			if err == nil {
+				_, err = l.c.CancelJob(ctx, j.ID, "soak")
+			}
+			return err
+		})
+	}
+	return all.Wait()
+}
+
+func (l *load) jobRequest(hold bool) api.JobRequest {
+	return api.JobRequest{Command: []string{"sh", "-c", "echo done"}, Name: "soak", Directory: l.dir, Output: "/dev/null", Lease: api.LeaseRequest{Memory: 1 << 10}, Hold: hold}
+}
+
 // begin starts the work, which ends with ctx.
 func (l *load) begin(ctx context.Context) {
 	for what, do := range map[string]func(context.Context, *rand.Rand) error{
@@ -211,7 +237,7 @@ func (l *load) lease(ctx context.Context, random *rand.Rand) error {
 }
 
 func (l *load) job(ctx context.Context, random *rand.Rand) error {
-	j, err := l.c.Submit(ctx, api.JobRequest{Command: []string{"sh", "-c", "echo done"}, Name: "soak", Directory: l.dir, Output: "/dev/null", Lease: api.LeaseRequest{Memory: 1 << 10}})
+	j, err := l.c.Submit(ctx, l.jobRequest(false))
 	if err != nil {
 		return err
 	}
@@ -303,8 +329,13 @@ func (l *load) query(ctx context.Context, random *rand.Rand) error {
 
 // page does what the page in a browser and a Prometheus do.
 func (l *load) page(ctx context.Context, random *rand.Rand) error {
-	paths := []string{"/", "/api/gpu/status/all?leases=true", "/metrics", "/api/leases", "/api/jobs", "/help/batch", "/openapi.json", "/api/services"}
-	return l.get(ctx, l.d.HTTP, http.MethodGet, "http://berth"+paths[random.IntN(len(paths))], "")
+	recent := "/api/jobs?since=" + time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
+	paths := []string{"/", "/api/gpu/status/all?leases=true", "/metrics", "/api/leases", recent, "/help/batch", "/openapi.json", "/api/services"}
+	path := paths[random.IntN(len(paths))]
+	if random.IntN(200) == 0 { // every minute or so
+		path = "/api/jobs"
+	}
+	return l.get(ctx, l.d.HTTP, http.MethodGet, "http://berth"+path, "")
 }
 
 // read follows events for a while.

@@ -2,7 +2,8 @@
 // says whether what the daemon takes stays flat.
 //
 // Jobs, services behind the front, batches, leases, queries, pages and readers of events come
-// and go; holders of leases are killed. Every few seconds it looks at the memory, the open
+// and go; holders of leases are killed. The daemon remembers as many jobs that have ended as it
+// ever does, or it would grow by those alone. Every few seconds it looks at the memory, the open
 // files, the goroutines and the folder of the daemon, and at how long an acquire takes. At the
 // end it prints the slope of each with its noise, and what a day would come to.
 //
@@ -28,6 +29,7 @@ type options struct {
 	length   time.Duration
 	every    time.Duration
 	restarts time.Duration
+	ended    int
 }
 
 func main() {
@@ -37,6 +39,7 @@ func main() {
 	flag.DurationVar(&o.length, "length", time.Hour, "how long to go on")
 	flag.DurationVar(&o.every, "every", 5*time.Second, "how often to look at the daemon")
 	flag.DurationVar(&o.restarts, "restarts", 0, "how often to kill the daemon with -9 and start it again; 0: never")
+	flag.IntVar(&o.ended, "ended", 100_000, "how many jobs have ended before it begins; a daemon remembers 100,000")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -57,6 +60,9 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	defer l.close()
+	if err := l.fill(ctx); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, o.length)
 	defer cancel()
 	l.begin(ctx)
