@@ -20,7 +20,7 @@ test('many devices, leases and requests stay smooth', async () => {
     await Promise.all(Array.from({ length: 50 }, (_, i) => d.wait({ id: `request-${i}`, memory_mb: 120000 })));
     const trace = await traced();
     const page = await open(d);
-    await until(page, () => document.querySelectorAll('.row').length === 16);
+    await until(page, () => document.querySelectorAll('.row').length === 16 && document.querySelector('[aria-labelledby=queue]') !== null);
     const shown = await page.evaluate(() => ({ who: document.querySelectorAll('.row-who b').length, waiting: document.querySelector('[aria-labelledby=queue]').innerText }));
     assert.ok(shown.who >= 16, `${shown.who} holders are listed at first`);
     assert.match(shown.waiting, /50 requests/);
