@@ -55,7 +55,7 @@ func run(ctx context.Context, p programs, warm time.Duration) (err error) {
 	if err != nil {
 		return err
 	}
-	defer m.daemon.stop()
+	defer m.stop()
 	go m.work(ctx)
 	same, err := startPrometheus(ctx, p.prometheus, filepath.Join(folder, "same"), m.address)
 	if err != nil {
