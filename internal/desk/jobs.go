@@ -458,16 +458,16 @@ func (d *Desk) RedoJob(ctx context.Context, by Caller, id string, b api.JobRedo)
 // tasksAgain returns the indexes of the tasks that a task or a job means: all, or only those
 // that did not end well.
 func (d *Desk) tasksAgain(r job.Ref, failed bool) (map[int]bool, error) {
+	shown, err := d.Jobs.Show(r)
+	if err != nil {
+		return nil, err
+	}
 	tasks := d.Jobs.Tasks(r.Number)
-	if r.One || len(tasks) == 0 { // a job with one task has no list of them
-		shown, err := d.Jobs.Show(r)
-		if err != nil {
-			return nil, err
-		}
-		tasks = []keeper.Shown{shown}
+	if r.One || !shown.Spec.Many() {
+		tasks = slices.Values([]keeper.Shown{shown})
 	}
 	again := map[int]bool{}
-	for _, t := range tasks {
+	for t := range tasks {
 		if state := t.Task.State; !failed || state.Over() && state != job.Done {
 			again[t.Index] = true
 		}
@@ -520,11 +520,11 @@ func (d *Desk) showJob(r job.Ref) (keeper.Shown, error) {
 }
 
 // JobTasks returns the tasks of a job as a caller may see them. A task, and a job with
-// one task, have none.
-func (d *Desk) JobTasks(by access.Actor, id string) []api.Job {
+// one task, have none. It reads a task when its turn comes.
+func (d *Desk) JobTasks(by access.Actor, id string) iter.Seq[api.Job] {
 	r, _, err := d.job(&Caller{Actor: by}, access.Look, id)
 	if err != nil || r.One {
-		return nil
+		return func(func(api.Job) bool) {}
 	}
 	return d.seenAll(by, d.Jobs.Tasks(r.Number))
 }
@@ -543,13 +543,7 @@ func (d *Desk) JobList(by access.Actor, q keeper.Query) (iter.Seq[api.Job], int6
 		}
 	}
 	found, next := d.Jobs.List(q)
-	return func(yield func(api.Job) bool) {
-		for shown := range found {
-			if !yield(d.foreseen(by, shown)) {
-				return
-			}
-		}
-	}, next
+	return d.seenAll(by, found), next
 }
 
 // ownName reports whether a caller is the user with a login name or a user id.
@@ -557,12 +551,14 @@ func ownName(by access.Actor, user string) bool {
 	return by.UID != access.NoUID && (user == by.User || user == strconv.Itoa(by.UID))
 }
 
-func (d *Desk) seenAll(by access.Actor, all []keeper.Shown) []api.Job {
-	list := make([]api.Job, len(all))
-	for i := range all {
-		list[i] = d.foreseen(by, all[i])
+func (d *Desk) seenAll(by access.Actor, all iter.Seq[keeper.Shown]) iter.Seq[api.Job] {
+	return func(yield func(api.Job) bool) {
+		for shown := range all {
+			if !yield(d.foreseen(by, shown)) {
+				return
+			}
+		}
 	}
-	return list
 }
 
 // AwaitJob returns when a job or a task has ended, or ctx has.

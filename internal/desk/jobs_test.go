@@ -132,7 +132,7 @@ func (w *workshop) everything() []api.Job {
 	found, _ := w.JobList(root, keeper.Query{Most: 1000})
 	all := slices.Collect(found)
 	for i := range all {
-		all[i].List = w.JobTasks(root, all[i].ID)
+		all[i].List = slices.Collect(w.JobTasks(root, all[i].ID))
 	}
 	return all
 }
@@ -364,7 +364,7 @@ func TestWhoSeesAJob(t *testing.T) {
 			t.Fatal(err)
 		}
 		listed, _ := w.JobList(c.who, keeper.Query{Most: 10})
-		for _, each := range slices.Concat([]api.Job{shown}, slices.Collect(listed), w.JobTasks(c.who, j.ID)) {
+		for _, each := range slices.Concat([]api.Job{shown}, slices.Collect(listed), slices.Collect(w.JobTasks(c.who, j.ID))) {
 			if each.User != c.user || each.State != "held" || each.GPUs != 1 {
 				t.Errorf("%+v sees %+v", c.who, each)
 			}

@@ -18,8 +18,8 @@ func formats() map[string]huma.Format {
 	for name, f := range all {
 		slow := f.Marshal
 		f.Marshal = func(w io.Writer, v any) error {
-			if list, is := v.(jobList); is {
-				return list.write(w)
+			if long, is := v.(interface{ write(w io.Writer) error }); is {
+				return long.write(w)
 			}
 			body := quickly(v)
 			if body == nil {

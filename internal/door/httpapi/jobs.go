@@ -146,49 +146,79 @@ type jobList struct {
 
 // Schema returns the schema of api.Jobs.
 func (jobList) Schema(r huma.Registry) *huma.Schema {
-	return r.Schema(reflect.TypeFor[api.Jobs](), true, "Jobs")
+	return r.Schema(reflect.TypeFor[api.Jobs](), true, "")
 }
 
-// write writes the list as JSON.
 func (l jobList) write(w io.Writer) error {
-	frame, err := json.Marshal(api.Jobs{Jobs: []api.Job{}, More: l.more})
+	frame, err := asJSON(api.Jobs{Jobs: []api.Job{}, More: l.more})
 	if err != nil {
 		return err
 	}
 	before, after, _ := bytes.Cut(frame, []byte("]"))
-	var text bytes.Buffer
-	text.Write(before)
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	first := true
-	for j := range l.jobs {
-		if !first {
-			text.WriteByte(',')
-		}
-		first = false
-		if err := encoder.Encode(j); err != nil {
+	return writeJobs(w, before, l.jobs, append([]byte("]"), after...))
+}
+
+// wholeJob is an api.Job whose tasks are read while it is written.
+type wholeJob struct {
+	job   api.Job
+	tasks iter.Seq[api.Job] // nil: it has none
+}
+
+// Schema returns the schema of api.Job.
+func (wholeJob) Schema(r huma.Registry) *huma.Schema {
+	return r.Schema(reflect.TypeFor[api.Job](), true, "")
+}
+
+func (j wholeJob) write(w io.Writer) error {
+	text, err := asJSON(j.job)
+	if err != nil {
+		return err
+	}
+	if j.tasks == nil {
+		_, err = w.Write(append(text, '\n'))
+		return err
+	}
+	return writeJobs(w, append(text[:len(text)-1], `,"list":[`...), j.tasks, []byte("]}"))
+}
+
+// writeJobs writes a list of jobs as JSON, and what comes before and after it.
+func writeJobs(w io.Writer, before []byte, jobs iter.Seq[api.Job], after []byte) error {
+	text, comma := before, false
+	for j := range jobs {
+		one, err := asJSON(j)
+		if err != nil {
 			return err
 		}
-		text.Truncate(text.Len() - 1) // the end of the line
-		if text.Len() >= 32<<10 {
-			if _, err := text.WriteTo(w); err != nil {
+		if comma {
+			text = append(text, ',')
+		}
+		if text, comma = append(text, one...), true; len(text) >= 32<<10 {
+			if _, err := w.Write(text); err != nil {
 				return err
 			}
+			text = text[:0]
 		}
 	}
-	text.WriteByte(']')
-	text.Write(after)
-	text.WriteByte('\n')
-	_, err = text.WriteTo(w)
+	_, err := w.Write(append(append(text, after...), '\n'))
 	return err
+}
+
+// asJSON returns a value as the other answers have it.
+func asJSON(v any) ([]byte, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(v)
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
 }
 
 type jobQuery struct {
 	ID   string  `path:"id" doc:"Id of the job or of the task." maxLength:"128"`
 	Wait float64 `query:"wait_seconds" minimum:"0" maximum:"300" doc:"Answer when the job has ended, or after this time. The answer then has no list of tasks."`
+	Most int     `query:"tasks" minimum:"0" maximum:"100000" default:"100000" doc:"List at most this many of its tasks, those with the smallest numbers."`
 }
 
-func (s *server) job(ctx context.Context, in *jobQuery) (*answer[api.Job], error) {
+func (s *server) job(ctx context.Context, in *jobQuery) (*answer[wholeJob], error) {
 	by := askerOf(ctx)
 	if in.Wait > 0 {
 		limited, stop := context.WithTimeout(ctx, time.Duration(in.Wait*float64(time.Second)))
@@ -196,10 +226,23 @@ func (s *server) job(ctx context.Context, in *jobQuery) (*answer[api.Job], error
 		stop()
 	}
 	found, err := s.Desk.Job(by.Actor, in.ID)
-	if err == nil && in.Wait == 0 {
-		found.List = s.Desk.JobTasks(by.Actor, in.ID)
+	whole := wholeJob{job: found}
+	if found.Tasks != nil && in.Wait == 0 && in.Most > 0 {
+		whole.tasks = firsts(s.Desk.JobTasks(by.Actor, in.ID), in.Most)
 	}
-	return &answer[api.Job]{found}, err
+	return &answer[wholeJob]{whole}, err
+}
+
+// firsts returns the first of some values.
+func firsts[T any](all iter.Seq[T], most int) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		n := 0
+		for each := range all {
+			if n++; !yield(each) || n == most {
+				return
+			}
+		}
+	}
 }
 
 // jobLog answers with the log of a job, as text.

@@ -360,6 +360,37 @@ func TestAListOfJobsInPieces(t *testing.T) {
 	}
 }
 
+// A job with many tasks is written in several pieces, with as many tasks as are asked for.
+func TestTheTasksOfAJobInPieces(t *testing.T) {
+	g := gates(t, &access.Rules{Daemon: os.Geteuid()}).withJobs(t)
+	me := onSocket(os.Geteuid())
+	if status, _, text := g.as(me, "POST", "/api/jobs", strings.Replace(heldJob, "{", `{"array":"1-300",`, 1)); status != http.StatusCreated {
+		t.Fatalf("%d %s", status, text)
+	}
+	for query, want := range map[string]int{"": 300, "?tasks=0": 0, "?tasks=1": 1, "?tasks=64": 64, "?tasks=299": 299, "?tasks=1000": 300, "?wait_seconds=0.001": 0} {
+		status, _, text := g.as(me, "GET", "/api/jobs/train-1"+query, "")
+		var whole api.Job
+		if err := json.Unmarshal([]byte(text), &whole); err != nil || status != http.StatusOK {
+			t.Fatal(err, status, text)
+		}
+		if len(whole.List) != want || whole.Tasks.Total != 300 || strings.Contains(text, "list") != (want > 0) {
+			t.Errorf("%s: %d of %d tasks, want %d", query, len(whole.List), whole.Tasks.Total, want)
+		}
+		for i, got := range whole.List {
+			_, _, text := g.as(me, "GET", fmt.Sprint("/api/jobs/train-1.", i+1), "")
+			var one api.Job
+			if err := json.Unmarshal([]byte(text), &one); err != nil || !reflect.DeepEqual(one, got) {
+				t.Fatalf("task %d is %+v in the list, and %s", i+1, got, text)
+			}
+		}
+	}
+	for _, query := range []string{"tasks=-1", "tasks=100001", "tasks=x"} {
+		if status, problem, text := g.as(me, "GET", "/api/jobs/train-1?"+query, ""); status != http.StatusUnprocessableEntity || len(problem.Fields) == 0 {
+			t.Errorf("%s: %d %s", query, status, text)
+		}
+	}
+}
+
 // Filters of the list of jobs may be repeated, and have several values with commas.
 func TestJobFiltersAreRepeated(t *testing.T) {
 	g := gates(t, &access.Rules{Daemon: os.Geteuid()}).withJobs(t)

@@ -454,7 +454,7 @@ func TestTenThousandTasks(t *testing.T) {
 		if n := w.written(); n > 100 {
 			t.Errorf("the journal has %d entries", n)
 		}
-		if all := w.daemon.Tasks(s.Number); len(all) != 10000 || all[9999].ID != fmt.Sprintf("train-%d.10000", s.Number) {
+		if all := slices.Collect(w.daemon.Tasks(s.Number)); len(all) != 10000 || all[9999].ID != fmt.Sprintf("train-%d.10000", s.Number) {
 			t.Errorf("%d tasks", len(all))
 		}
 		before := w.written()

@@ -153,7 +153,7 @@ func TestAPackedJobLooksTheSame(t *testing.T) {
 			s.Some = append(s.Some, collected(k, q))
 		}
 		for _, j := range all {
-			s.Tasks = append(s.Tasks, k.Tasks(j.Number))
+			s.Tasks = append(s.Tasks, slices.Collect(k.Tasks(j.Number)))
 			_, spec, err := k.Seek(j.Spec.ID())
 			one, failed := k.Show(job.Ref{Number: j.Number, Task: j.TaskNumber(0), One: true})
 			if err != nil || failed != nil {
@@ -198,7 +198,7 @@ func TestAPackedJobLooksTheSame(t *testing.T) {
 	if diff := cmp.Diff(written, entries()); diff != "" {
 		t.Errorf("after a change of settings (-want +got)\n%s", diff)
 	}
-	if diff := cmp.Diff(before.Tasks[1], k.Tasks(9), plainly, cmpopts.IgnoreFields(api.Job{}, "Priority")); diff != "" {
+	if diff := cmp.Diff(before.Tasks[1], slices.Collect(k.Tasks(9)), plainly, cmpopts.IgnoreFields(api.Job{}, "Priority")); diff != "" {
 		t.Errorf("its tasks after a change of settings (-before +now)\n%s", diff)
 	}
 	for _, j := range all {

@@ -61,23 +61,34 @@ func (k *Keeper) Show(r job.Ref) (Shown, error) {
 	return k.showTask(j, index), nil
 }
 
-// Tasks returns the tasks of a job.
-func (k *Keeper) Tasks(number int64) []Shown {
+// Tasks returns the tasks of a job that may have several. It reads a task when its turn
+// comes.
+func (k *Keeper) Tasks(number int64) iter.Seq[Shown] {
+	return func(yield func(Shown) bool) {
+		k.mu.RLock()
+		j := k.job(number)
+		k.mu.RUnlock()
+		if j == nil || !j.Many() {
+			return
+		}
+		for first := 0; first < j.total(); first += listedAtOnce {
+			for _, shown := range k.showTasks(j, first, min(first+listedAtOnce, j.total())) {
+				if !yield(shown) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (k *Keeper) showTasks(j *kept, first, end int) []Shown {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	j := k.job(number)
-	if j == nil || !j.Many() {
-		return nil
+	some := make([]Shown, end-first)
+	for i := range some {
+		some[i] = k.showTask(j, first+i)
 	}
-	all := make([]Shown, j.total())
-	for i := range all {
-		if j.past != nil && i%64 == 63 { // it does not change, and takes long to read: let others in
-			k.mu.RUnlock()
-			k.mu.RLock()
-		}
-		all[i] = k.showTask(j, i)
-	}
-	return all
+	return some
 }
 
 // Query selects jobs. The zero value selects all.
@@ -109,7 +120,7 @@ func (k *Keeper) List(q Query) (iter.Seq[Shown], int64) {
 	}, last
 }
 
-// listedAtOnce is how many jobs of a list are read at once, so that nobody who changes one
+// listedAtOnce is how many jobs or tasks of a list are read at once, so that nobody who changes one
 // waits long.
 const listedAtOnce = 64
 

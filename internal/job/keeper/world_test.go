@@ -594,7 +594,7 @@ func (w *world) show(r job.Ref) Shown {
 // state returns the state of each task of a job in one line, as in done×3 waiting×2.
 func (w *world) state(number int64) string {
 	w.t.Helper()
-	all := w.daemon.Tasks(number)
+	all := slices.Collect(w.daemon.Tasks(number))
 	if len(all) == 0 {
 		return w.show(job.Ref{Number: number}).State
 	}

@@ -97,8 +97,11 @@ export const jobs: Subject<Job> = {
   empty: <>Nobody has submitted a job that berth still knows of. <code>berth submit -- COMMAND</code> or “Submit a job” runs a program when there is room for it.</>,
 };
 
+// mostTasks is how many tasks of a job are shown.
+const mostTasks = 500;
+
 function JobDetail({ id, row }: { id: string; row: Job | undefined }) {
-  const polled = usePolled((signal) => call<Job>(path('api', 'jobs', id), { signal }), 2000, [id, row?.state, done.value]);
+  const polled = usePolled((signal) => call<Job>(path('api', 'jobs', id), { signal, query: { tasks: mostTasks } }), 2000, [id, row?.state, done.value]);
   const j = polled.data?.id === id ? polled.data : row;
   if (j === undefined) return <Peek title={id}><p class={polled.error ? '' : 'empty'}>{polled.error ? polled.error.message : 'Asking the daemon …'}</p></Peek>;
   const live = !ended.has(j.state);
@@ -144,11 +147,11 @@ function JobDetail({ id, row }: { id: string; row: Job | undefined }) {
                 { name: 'Runs', numeric: true, sort: (t) => seconds(t) ?? 0, cell: (t) => duration(seconds(t)) },
                 { name: 'Exit', numeric: true, sort: (t) => t.exit_code ?? -1, cell: (t) => t.exit_code ?? '–' },
               ]}
-              rows={(j.list ?? []).slice(0, 500)}
+              rows={j.list ?? []}
               id={(t) => t.id}
               empty="Asking the daemon …"
             />
-            {(j.list ?? []).length > 500 && <p class="quiet">The first 500 are shown. <code>berth job {j.id}</code> lists all.</p>}
+            {j.tasks.total > mostTasks && <p class="quiet">The first {mostTasks} are shown. <code>berth job {j.id}</code> lists all.</p>}
           </>
         )
         : j.command && (
