@@ -45,7 +45,7 @@ function progress(j: Job): string {
 }
 
 // changing returns a function that reads all jobs. It reads those that ended long ago only at
-// first and every minute, for then some may be forgotten; they do not change.
+// first and every ten minutes, for then some may be forgotten; they do not change.
 export function changing(): (signal: AbortSignal) => Promise<Job[]> {
   const number = (j: Job) => Number(j.id.slice(j.id.lastIndexOf('-') + 1));
   const read = (signal: AbortSignal, query: { since?: string }) => whole<Jobs, Job>('/api/jobs', (a) => a.jobs, { signal, query });
@@ -54,7 +54,7 @@ export function changing(): (signal: AbortSignal) => Promise<Job[]> {
   return async (signal) => {
     const began = performance.now();
     const since = all.reduce((latest, j) => Math.max(latest, Date.parse(j.ended ?? '') || 0), 0) - 60_000;
-    if (began - last < 60_000 && since > 0) {
+    if (began - last < 600_000 && since > 0) {
       const found = await read(signal, { since: new Date(since).toISOString() });
       const there = new Set(found.map((j) => j.id));
       const others = all.filter((j) => !there.has(j.id));
