@@ -146,7 +146,8 @@ func (l *load) endOthers() {
 	}
 }
 
-// fill lets jobs end that never began.
+// fill lets jobs end that never began. Each has a comment that is as long as what is kept
+// only of one that ran.
 func (l *load) fill(ctx context.Context) error {
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(16)
@@ -156,7 +157,9 @@ func (l *load) fill(ctx context.Context) error {
 			fmt.Printf("%d jobs have ended after %v\n", n, time.Since(began).Round(time.Second))
 		}
 		all.Go(func() error {
-			j, err := l.c.Submit(ctx, l.jobRequest(true))
+			r := l.jobRequest()
+			r.Hold, r.Lease.Comment = true, strings.Repeat("x", 150)
+			j, err := l.c.Submit(ctx, r)
 			if err == nil {
 				_, err = l.c.CancelJob(ctx, j.ID, "soak")
 			}
@@ -166,8 +169,8 @@ func (l *load) fill(ctx context.Context) error {
 	return all.Wait()
 }
 
-func (l *load) jobRequest(hold bool) api.JobRequest {
-	return api.JobRequest{Command: []string{"sh", "-c", "echo done"}, Name: "soak", Directory: l.dir, Output: "/dev/null", Lease: api.LeaseRequest{Memory: 1 << 10}, Hold: hold}
+func (l *load) jobRequest() api.JobRequest {
+	return api.JobRequest{Command: []string{"sh", "-c", "echo done"}, Name: "soak", Directory: l.dir, Output: "/dev/null", Lease: api.LeaseRequest{Memory: 1 << 10}}
 }
 
 // begin starts the work, which ends with ctx.
@@ -237,7 +240,7 @@ func (l *load) lease(ctx context.Context, random *rand.Rand) error {
 }
 
 func (l *load) job(ctx context.Context, random *rand.Rand) error {
-	j, err := l.c.Submit(ctx, l.jobRequest(false))
+	j, err := l.c.Submit(ctx, l.jobRequest())
 	if err != nil {
 		return err
 	}

@@ -32,10 +32,10 @@ const (
 	quantities
 )
 
-var names = [quantities]string{"resident, MiB", "open files", "goroutines", "folder, MiB", "the past, MiB", "acquire, p99, ms"}
+var names = [quantities]string{"resident, MiB", "files but the past", "goroutines", "folder, MiB", "the past, MiB", "acquire, p99, ms"}
 
 // bounds has what a quantity grows to by intent: the settings of the past say how much that
-// keeps, and a daemon keeps 100,000 tasks that have ended, and its last events.
+// keeps, with two open files for each of its blocks, and a daemon keeps its last events.
 var bounds = map[quantity]float64{past: 1024, disk: 256}
 
 // watch looks at the daemon again and again until ctx ends.
@@ -69,11 +69,11 @@ func lookAt(l *load) (one look, err error) {
 	defer l.process.RUnlock()
 	var failed [3]error
 	one.values[memory], failed[0] = l.d.Resident()
-	open, failed1 := l.d.Files()
+	measured := filepath.Join(l.d.Dir, "state", inventory.Measured)
+	open, failed1 := l.d.Files(measured)
 	routines, failed2 := l.d.Goroutines()
 	failed[1], failed[2] = failed1, failed2
 	one.values[files], one.values[goroutines] = float64(open), float64(routines)
-	measured := filepath.Join(l.d.Dir, "state", inventory.Measured)
 	one.values[past] = sizeOf(measured) / (1 << 20)
 	one.values[disk] = sizeOf(l.d.Dir)/(1<<20) - one.values[past]
 	took := l.acquired()
@@ -146,12 +146,33 @@ func (l line) verdict(bound float64) (text string, grows bool) {
 	return fmt.Sprintf("GROWS, to %.0f in a day", day), true
 }
 
+// pieces is into how many pieces of time the looks are put together. Looks that follow one
+// another see the same services and the same garbage, so that a line through all of them
+// would seem surer than it is.
+const pieces = 12
+
+// means returns the means of the looks of each piece of time.
+func means(looks []look) (all []look) {
+	for i := range pieces {
+		some := looks[i*len(looks)/pieces : (i+1)*len(looks)/pieces]
+		var mean look
+		for _, one := range some {
+			mean.at += one.at / time.Duration(len(some))
+			for q, value := range one.values {
+				mean.values[q] += value / float64(len(some))
+			}
+		}
+		all = append(all, mean)
+	}
+	return all
+}
+
 // judge prints the lines. The first third does not count: caches and rings fill.
 func judge(looks []look) error {
-	if len(looks) < 12 {
+	if len(looks) < 3*pieces {
 		return errors.New("that was too short to say anything: look more often, or go on for longer")
 	}
-	kept := looks[len(looks)/3:]
+	kept := means(looks[len(looks)/3:])
 	fmt.Printf("%-18s %10s %10s %26s %10s  %s\n", "after the first third", "level", "noise", "slope in an hour", "in a day", "")
 	grows := 0
 	for q := range quantities {

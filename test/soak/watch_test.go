@@ -29,12 +29,25 @@ func TestVerdict(t *testing.T) {
 		{"a ring that fills", 60, 10, 1, 1024, "fills, to 1024 at most"},
 		{"more than there may be", 2000, 100, 1, 1024, "GROWS, to 4450 in a day"},
 	} {
-		l := fit(seen(c.level, c.slope, c.noise), memory)
+		l := fit(means(seen(c.level, c.slope, c.noise)), memory)
 		if math.Abs(l.slope-c.slope) > l.error+1e-9 {
 			t.Errorf("%s: the slope is %.3f ± %.3f, want %.3f", c.name, l.slope, l.error, c.slope)
 		}
 		if got, _ := l.verdict(c.bound); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// What stays for a while and goes is no growth.
+func TestNoiseThatLasts(t *testing.T) {
+	for _, period := range []float64{4, 11, 40, 90} { // looks
+		looks := seen(60, 0, 0)
+		for i := range looks {
+			looks[i].values[memory] += 5 * math.Sin(2*math.Pi*float64(i)/period)
+		}
+		if got, _ := fit(means(looks), memory).verdict(0); got != "flat" {
+			t.Errorf("noise with a period of %.0f looks: %s", period, got)
 		}
 	}
 }

@@ -194,10 +194,18 @@ func (d *Daemon) Rest(length time.Duration) (float64, error) {
 	return float64(after-before) / float64(time.Since(began)), err
 }
 
-// Files returns how many files the daemon has open.
-func (d *Daemon) Files() (int, error) {
-	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", d.cmd.Process.Pid))
-	return len(open), err
+// Files returns how many files the daemon has open outside of a folder.
+func (d *Daemon) Files(folder string) (int, error) {
+	all := fmt.Sprintf("/proc/%d/fd", d.cmd.Process.Pid)
+	open, err := os.ReadDir(all)
+	n := 0
+	for _, each := range open {
+		where, _ := os.Readlink(filepath.Join(all, each.Name())) // empty if it was closed
+		if !strings.HasPrefix(where, folder+"/") {
+			n++
+		}
+	}
+	return n, err
 }
 
 // Resident returns the MiB of memory that the daemon has.
