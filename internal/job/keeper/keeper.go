@@ -126,7 +126,8 @@ type Keeper struct {
 	wake       chan struct{}
 	busy       sync.WaitGroup // goroutines that wait for leases
 	compacting atomic.Bool
-	tidyAt     int // how many tasks that have ended are too many; guarded by writing
+	tidying    *time.Timer // tells Run to tidy
+	tidyAt     int         // how many tasks that have ended are too many; guarded by writing
 }
 
 // state is all jobs.
@@ -230,7 +231,10 @@ func (j *kept) task(index int) *job.Task {
 
 // newKeeper returns a keeper without jobs.
 func newKeeper(o Options) *Keeper {
-	k := &Keeper{Options: o, wake: make(chan struct{}, 1), begun: make(chan struct{}), environments: environments{folder: o.Folder, all: map[string]*environment{}}}
+	k := &Keeper{
+		Options: o, wake: make(chan struct{}, 1), begun: make(chan struct{}), tidying: time.NewTimer(time.Hour),
+		environments: environments{folder: o.Folder, all: map[string]*environment{}},
+	}
 	k.state = state{jobs: map[int64]*kept{}, past: map[int64]*past{}, users: map[int]*user{}, waitedFor: map[int64][]int64{}, finished: map[job.State]uint64{}}
 	return k
 }
@@ -267,8 +271,8 @@ func (k *Keeper) Run(ctx context.Context, leases Leases) error {
 	k.writing.Unlock()
 	close(k.begun)
 	k.resume()
-	tidy := time.NewTicker(time.Hour)
-	defer tidy.Stop()
+	k.tidying.Reset(0)
+	defer k.tidying.Stop()
 	for {
 		k.ring(time.Now())
 		var alarm <-chan time.Time
@@ -280,9 +284,13 @@ func (k *Keeper) Run(ctx context.Context, leases Leases) error {
 		select {
 		case <-alarm:
 		case <-k.wake:
-		case <-tidy.C:
+		case <-k.tidying.C:
+			next := time.Hour
 			k.writing.Lock()
-			k.tidy(time.Now())
+			if k.tidy(time.Now()) {
+				next = 0
+			}
+			k.tidying.Reset(next)
 			k.writing.Unlock()
 		case <-ctx.Done():
 			k.writing.Lock()

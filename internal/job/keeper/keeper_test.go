@@ -204,11 +204,40 @@ func TestTheOldestAreForgotten(t *testing.T) {
 			t.Error("one was forgotten too early")
 		}
 		ends()
+		w.after(time.Second)
 		for _, s := range []job.Spec{needed, kept} {
 			w.show(job.Ref{Number: s.Number})
 		}
 		if _, err := w.daemon.Show(job.Ref{Number: oldest.Number}); !errors.Is(err, ErrUnknown) {
 			t.Errorf("the oldest: %v", err)
+		}
+	})
+}
+
+// Many jobs are forgotten in pieces, between which others may change jobs.
+func TestForgettingInPieces(t *testing.T) {
+	play(t, func(w *world) {
+		w.room = 0
+		ends := func(s job.Spec) {
+			if err := w.daemon.Cancel(Act{Ref: job.Ref{Number: w.submit(s).Number}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2*tidiedAtOnce + 1 {
+			ends(spec("small"))
+		}
+		ends(spec("many", array("1-99999")))
+		k := w.daemon.Keeper
+		k.writing.Lock()
+		more := k.tidy(time.Now())
+		left := len(k.ended)
+		k.writing.Unlock()
+		if !more || left != tidiedAtOnce+2 {
+			t.Errorf("%d are left after the first piece, and some of them for another one: %v", left, more)
+		}
+		w.after(time.Second)
+		if k.endedSum != mostEnded || len(k.ended) != 2 {
+			t.Errorf("%d tasks of %d jobs are kept", k.endedSum, len(k.ended))
 		}
 	})
 }

@@ -440,9 +440,6 @@ func (k *Keeper) resume() {
 	}
 	k.releaseStrays()
 	k.removeOldRuns()
-	k.writing.Lock()
-	k.tidy(now)
-	k.writing.Unlock()
 }
 
 // adopt goes on with a run that the last daemon has begun.

@@ -276,7 +276,7 @@ func (k *Keeper) commit(c *change) error {
 		k.retire(u.kept)
 	}
 	if k.endedSum > max(k.tidyAt, mostEnded) {
-		k.tidy(time.Now())
+		k.tidying.Reset(0)
 	}
 	k.compactIfLong()
 	return nil
