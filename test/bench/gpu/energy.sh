@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Proves on this machine's NVIDIA GPU that the energy of all leases, of others and
 # of the idle device adds up to what the driver counts: one program alone, then two
-# at once that work for different shares of the time, and pauses in between. The
+# at once that do different amounts of work, and pauses in between. The
 # script reads the driver's counter by itself. Needs bin/berth and bin/berth-serve
 # (make build), a Python with PyTorch, and a GPU that nobody else uses. Takes about
 # 85 s. Prints PASS or FAIL for each claim; exits non-zero if one does not hold.
@@ -54,7 +54,8 @@ for code in (nvml.nvmlInit_v2(), nvml.nvmlDeviceGetHandleByUUID(sys.argv[1].enco
         sys.exit("NVML answers %d" % code)
 print(energy.value / 1000)
 PY
-# work.py DUTY SECONDS GUESTS UUID multiplies matrices for that share of the time.
+# work.py DUTY SECONDS GUESTS UUID multiplies matrices, as many as take that share of the
+# time of a program that is alone: beside another one, each takes longer.
 cat >"$dir/work.py" <<'PY'
 import json, os, sys, time
 duty, seconds, guests, uuid = float(sys.argv[1]), float(sys.argv[2]), sys.argv[3], sys.argv[4]
@@ -69,13 +70,12 @@ if guests:
 import torch
 a = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
 torch.cuda.synchronize()
-end, turn = time.monotonic() + seconds, 0.2
+end, turn, one = time.monotonic() + seconds, 0.2, 1.6e-3  # what one takes on an H200
 while time.monotonic() < end:
     begun = time.monotonic()
-    while time.monotonic() - begun < duty * turn:
-        for _ in range(4):
-            a @ a
-        torch.cuda.synchronize()
+    for _ in range(round(duty * turn / one)):
+        a @ a
+    torch.cuda.synchronize()
     time.sleep(max(0, turn - (time.monotonic() - begun)))
 PY
 work() { # work NAME DUTY SECONDS
@@ -91,9 +91,9 @@ first=$(count)
 say "one program alone"
 work alone 1 12 || exit 1
 pause 4
-say "two at once, three quarters and one quarter of the time"
-work much 0.75 20 & much=$!
-work little 0.25 20 & little=$!
+say "two at once, six tenths and two tenths of the time"
+work much 0.6 20 & much=$!
+work little 0.2 20 & little=$!
 wait "$much" && wait "$little" || exit 1
 say "idle"
 pause 6
