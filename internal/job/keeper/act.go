@@ -163,16 +163,18 @@ func (k *Keeper) forgotten() {
 	k.ended = slices.DeleteFunc(k.ended, func(p *past) bool { return k.past[p.number] != p })
 }
 
-// tidy forgets jobs that ended long ago, and the oldest if there are too many. It reports
-// whether some are left for another call. The caller holds writing.
+// tidy forgets jobs that ended long ago, and if there are too many, the oldest of users
+// who have more than an equal share. It reports whether some are left for another call.
+// The caller holds writing.
 func (k *Keeper) tidy(now time.Time) (more bool) {
 	defer k.forgotten()
-	left := tidiedAtOnce
+	left, share := tidiedAtOnce, k.share()
 	for _, p := range k.ended {
-		if p.over.After(now.Add(-keepFor)) && k.endedSum <= mostEnded {
+		young := p.over.After(now.Add(-keepFor))
+		if young && k.endedSum <= mostEnded {
 			break
 		}
-		if k.needed(p.number) {
+		if young && p.owner.ended <= share || k.needed(p.number) {
 			continue
 		}
 		if left == 0 {
@@ -185,6 +187,18 @@ func (k *Keeper) tidy(now time.Time) (more bool) {
 	}
 	k.tidyAt = max(mostEnded, k.endedSum) + mostEnded/64
 	return false
+}
+
+// share returns how many tasks that have ended are kept for each user, however many
+// others have.
+func (k *Keeper) share() int {
+	n := 0
+	for _, u := range k.users {
+		if u.ended > 0 {
+			n++
+		}
+	}
+	return mostEnded / max(n, 1)
 }
 
 // Act is what somebody wants to do to a job or to one of its tasks.

@@ -189,6 +189,7 @@ type user struct {
 	queued int
 	busy   int // tasks that have a lease
 	open   int // tasks that have not begun
+	ended  int // tasks of jobs that have ended
 }
 
 // fresh is the state of every task at first.

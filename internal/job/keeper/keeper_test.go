@@ -214,6 +214,29 @@ func TestTheOldestAreForgotten(t *testing.T) {
 	})
 }
 
+// Nobody can make the daemon forget the jobs of others.
+func TestEachUserHasAShare(t *testing.T) {
+	play(t, func(w *world) {
+		w.room = 0
+		ends := func(s job.Spec) int64 {
+			n := w.submit(s).Number
+			if err := w.daemon.Cancel(Act{Ref: job.Ref{Number: n}}); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		of := func(s *job.Spec) { s.UID, s.User = 1001, "grace" }
+		modest := ends(spec("modest", of, array("1-50000")))
+		first := ends(spec("first", array("1-60000")))
+		ends(spec("second", array("1-50000")))
+		w.after(time.Second)
+		w.show(job.Ref{Number: modest})
+		if _, err := w.daemon.Show(job.Ref{Number: first}); !errors.Is(err, ErrUnknown) {
+			t.Errorf("the first job of who has more than a share: %v", err)
+		}
+	})
+}
+
 // Many jobs are forgotten in pieces, between which others may change jobs.
 func TestForgettingInPieces(t *testing.T) {
 	play(t, func(w *world) {

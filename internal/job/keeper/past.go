@@ -52,6 +52,7 @@ func (k *Keeper) retire(j *kept) {
 	k.past[p.number] = p
 	k.ended = append(k.ended, p)
 	k.endedSum += len(p.starts)
+	p.owner.ended += len(p.starts)
 	k.mu.Unlock()
 }
 

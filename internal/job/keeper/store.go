@@ -146,6 +146,7 @@ func (k *Keeper) drop(number int64) {
 	}
 	if j.past != nil {
 		k.endedSum -= j.total()
+		j.owner.ended -= j.total()
 	}
 	delete(k.jobs, number)
 	delete(k.past, number)
