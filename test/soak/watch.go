@@ -24,6 +24,7 @@ type quantity int
 
 const (
 	memory quantity = iota
+	alive
 	files
 	goroutines
 	disk
@@ -32,7 +33,7 @@ const (
 	quantities
 )
 
-var names = [quantities]string{"resident, MiB", "files but the past", "goroutines", "folder, MiB", "the past, MiB", "acquire, p99, ms"}
+var names = [quantities]string{"resident, MiB", "alive, MiB", "files but the past", "goroutines", "folder, MiB", "the past, MiB", "acquire, p99, ms"}
 
 // bounds has what a quantity grows to by intent: the settings of the past say how much that
 // keeps, with two open files for each of its blocks, and a daemon keeps its last events.
@@ -67,13 +68,17 @@ func watch(ctx context.Context, l *load, o options) (looks []look) {
 func lookAt(l *load) (one look, err error) {
 	l.process.RLock()
 	defer l.process.RUnlock()
-	var failed [3]error
-	one.values[memory], failed[0] = l.d.Resident()
+	if one.values[memory], err = l.d.Resident(); err != nil {
+		return one, err
+	}
 	measured := filepath.Join(l.d.Dir, "state", inventory.Measured)
 	open, failed1 := l.d.Files(measured)
-	routines, failed2 := l.d.Goroutines()
-	failed[1], failed[2] = failed1, failed2
-	one.values[files], one.values[goroutines] = float64(open), float64(routines)
+	inside, failed2 := l.d.Metrics("go_goroutines", "go_memstats_next_gc_bytes")
+	if err := errors.Join(failed1, failed2); err != nil {
+		return one, err
+	}
+	one.values[files], one.values[goroutines] = float64(open), inside[0]
+	one.values[alive] = inside[1] / 2 / (1 << 20) // the collector begins when there is twice as much
 	one.values[past] = sizeOf(measured) / (1 << 20)
 	one.values[disk] = sizeOf(l.d.Dir)/(1<<20) - one.values[past]
 	took := l.acquired()
@@ -81,7 +86,7 @@ func lookAt(l *load) (one look, err error) {
 		return one, errors.New("nothing was acquired since the last look")
 	}
 	one.values[acquire] = figure.Quantile(took, 0.99).Seconds() * 1000
-	return one, errors.Join(failed[:]...)
+	return one, nil
 }
 
 // sizeOf returns the bytes of all files in a folder.

@@ -155,21 +155,36 @@ func (d *Daemon) Ask(method, path string, in, out any) error {
 
 // Goroutines returns how many goroutines the daemon says it has.
 func (d *Daemon) Goroutines() (int, error) {
-	r, err := d.HTTP.Get("http://berth/metrics")
+	n, err := d.Metrics("go_goroutines")
 	if err != nil {
 		return 0, err
+	}
+	return int(n[0]), nil
+}
+
+// Metrics returns the values of metrics without labels, in the order of their names.
+func (d *Daemon) Metrics(names ...string) ([]float64, error) {
+	r, err := d.HTTP.Get("http://berth/metrics")
+	if err != nil {
+		return nil, err
 	}
 	defer r.Body.Close()
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	for line := range strings.Lines(string(body)) {
-		if rest, ok := strings.CutPrefix(line, "go_goroutines "); ok {
-			return strconv.Atoi(strings.TrimSpace(rest))
+	values := make([]float64, len(names))
+	for i, name := range names {
+		_, rest, found := strings.Cut(string(body), "\n"+name+" ")
+		if !found {
+			return nil, fmt.Errorf("the metrics page has no %s", name)
+		}
+		number, _, _ := strings.Cut(rest, "\n")
+		if values[i], err = strconv.ParseFloat(number, 64); err != nil {
+			return nil, err
 		}
 	}
-	return 0, errors.New("the metrics page has no go_goroutines")
+	return values, nil
 }
 
 // CPU returns the processor time that the daemon has used.
