@@ -91,14 +91,12 @@ func TestWatchJSONIsOneObjectPerLine(t *testing.T) {
 func TestWatchWaitsForTheDaemon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out, errs bytes.Buffer
-		asked := 0
+		began := time.Now()
 		env := bubble(t, &out, &errs, 0)
 		env.Local = func(context.Context, string) (*client.Client, func(), error) {
 			c, err := client.New(client.Options{Transport: client.Through(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Path == "/api/gpu/status/all" {
-					asked++
-				}
-				if asked == 2 || asked == 3 || asked == 5 {
+				switch time.Since(began) { // two requests are made at each second, at once
+				case time.Second, 2 * time.Second, 4 * time.Second:
 					http.Error(w, "restarting", http.StatusBadGateway)
 					return
 				}
