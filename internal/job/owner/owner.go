@@ -536,12 +536,12 @@ func (o *Owner) Configure(all []service.Spec) {
 			now[all[i].Name] = &all[i]
 		}
 		for name, spec := range now {
-			if o.services[name] == nil {
-				o.set(func() {
+			o.set(func() { // nobody sees a service without its settings
+				if o.services[name] == nil {
 					o.services[name] = &owned{name: name, life: service.Life{State: service.Away, Since: time.Now()}, cancel: func() {}}
-				})
-			}
-			o.set(func() { o.services[name].spec = spec })
+				}
+				o.services[name].spec = spec
+			})
 		}
 		for _, s := range o.services {
 			if now[s.name] == nil {
