@@ -28,7 +28,7 @@ func (m *Monitor) Do(ctx context.Context, uuid string, do func(context.Context, 
 	}
 	limited, cancel := context.WithTimeout(ctx, settings.deadline())
 	defer cancel()
-	defer func() { u.describe(u.guard.Describe()) }() // it may have another power limit now
+	defer u.describeAgain() // it may have another power limit now
 	return u.guard.Do(limited, do)
 }
 

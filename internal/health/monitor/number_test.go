@@ -68,6 +68,26 @@ func TestNumbersOverVendors(t *testing.T) {
 	}
 }
 
+// What is done with a device leaves its number alone.
+func TestNumbersStayWhenSomethingIsDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var none time.Duration
+		two, one := 2, 1
+		m := monitor.New([]device.Backend{vendor("nvidia", &none, &two), vendor("amd", &none, &one)}, monitor.Settings{}, monitor.Keepers{})
+		for range 2 { // the second scan takes over what the first one and Do left
+			if err := m.Once(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.Do(t.Context(), "amd0", func(context.Context, device.Device) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := numbers(m), map[string]int{"nvidia0": 0, "nvidia1": 1, "amd0": 2}; !maps.Equal(got, want) {
+				t.Errorf("the numbers are %v, want %v", got, want)
+			}
+		}
+	})
+}
+
 // A driver that loads later does not take numbers away.
 func TestNumbersStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -156,6 +156,16 @@ func (u *unit) describe(d gpu.Device) {
 	u.device = d
 }
 
+// describeAgain asks the device what it is now. It keeps the index, which the backend
+// counts among its own devices only.
+func (u *unit) describeAgain() {
+	d := u.guard.Describe()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	d.Index = u.device.Index
+	u.device = d
+}
+
 func (u *unit) description() gpu.Device {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
