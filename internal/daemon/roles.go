@@ -115,14 +115,7 @@ func (d *Daemon) findAccounts(ctx context.Context) {
 	tick := time.NewTicker(accountsAgain)
 	defer tick.Stop()
 	for {
-		c, before := d.settings.load().Config, d.limits.Load()
-		missing := d.govern(c)
-		if d.limits.Load() != before { // some were found
-			d.ledger.Configure(d.leasing(c))
-		}
-		if len(missing) < lacked {
-			d.serve(c)
-		}
+		missing := d.governAgain(lacked)
 		lacked = len(missing)
 		if all := strings.Join(missing, ", "); all != told && all != "" {
 			d.log.Warn("the configuration names users or groups that nobody knows: they have neither role nor limits of their own until they are found", "missing", all)
@@ -134,4 +127,21 @@ func (d *Daemon) findAccounts(ctx context.Context) {
 		case <-tick.C:
 		}
 	}
+}
+
+// governAgain applies the configuration to the accounts that were found since. It returns
+// the names that are still unknown, of which there were so many before. The settings do
+// not change meanwhile: older ones would come back into force.
+func (d *Daemon) governAgain(lacked int) (missing []string) {
+	d.settings.changing.Lock()
+	defer d.settings.changing.Unlock()
+	c, before := d.settings.load().Config, d.limits.Load()
+	missing = d.govern(c)
+	if d.limits.Load() != before { // some were found
+		d.ledger.Configure(d.leasing(c))
+	}
+	if len(missing) < lacked {
+		d.serve(c)
+	}
+	return missing
 }

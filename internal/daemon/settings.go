@@ -30,7 +30,7 @@ type settings struct {
 	write   func(path string, text []byte) error
 	reread  func() (*config.Settings, error) // reads the sources again; nil if there are none
 
-	changing sync.Mutex // held by Change, so that changes happen one after another
+	changing sync.Mutex // held while settings come into force, one after another
 }
 
 // newSettings returns the settings that a daemon starts with. It saves changes in the
