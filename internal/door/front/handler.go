@@ -227,7 +227,7 @@ func (p *passage) serve(w http.ResponseWriter, r *http.Request) {
 
 // attempt passes a request that was admitted to the server.
 func (p *passage) attempt(w http.ResponseWriter, r *http.Request, in admission) {
-	defer func() { p.front.table.leave(in, time.Now()) }()
+	defer p.front.table.leave(in)
 	p.pass(w, r, in.server)
 }
 

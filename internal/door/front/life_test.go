@@ -402,7 +402,7 @@ func TestProbesAndCalls(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	at.Epoch = 2
-	d.order(api.FrontOrder{Probe: &api.FrontProbe{FrontEpoch: at, Port: s.port, UID: os.Getuid(), Ready: api.FrontReady{Path: "/broken"}, Timeout: 0.1}})
+	d.order(api.FrontOrder{Probe: &api.FrontProbe{FrontEpoch: at, Port: s.port, UID: os.Getuid(), Ready: api.FrontReady{Path: "/broken"}, Timeout: 3}})
 	if got := until(t, d, probed(2)); got.OK || !strings.Contains(got.Error, "out of order") {
 		t.Errorf("%+v", got)
 	}

@@ -276,7 +276,7 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, &unreachedError{err}
 	}
 	a := &answer{server: s, line: l}
-	a.stop = context.AfterFunc(r.Context(), func() { _ = l.Close() })
+	a.stop = context.AfterFunc(r.Context(), func() { s.drop(l) }) // nobody may close the body of a 101 that was not asked for
 	if err := a.send(r); err != nil {
 		a.finish(false)
 		return nil, err

@@ -234,10 +234,10 @@ func (s *service) admit(user string) (a admission, open bool) {
 }
 
 // leave ends a request that was admitted.
-func (t *table) leave(a admission, now time.Time) {
+func (t *table) leave(a admission) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	st := a.stay
+	st, now := a.stay, time.Now() // within the lock, as all times of uses: they do not go back
 	st.service.uses.end(a.use, now)
 	st.open--
 	st.service.open--
