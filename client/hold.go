@@ -154,10 +154,11 @@ func (l *Lease) touch(ctx context.Context, due bool, end time.Time) error {
 	return err
 }
 
-// isRefusal reports whether the daemon refused, and would refuse again.
+// isRefusal reports whether the daemon refused, and would refuse again. One that stops,
+// or that has too many requests, does not.
 func isRefusal(err error) bool {
 	problem := (*api.Problem)(nil)
-	return errors.As(err, &problem) && problem.Status < 500
+	return errors.As(err, &problem) && problem.Status < 500 && problem.Status != http.StatusTooManyRequests
 }
 
 // hasEnded reports whether the daemon says that the lease has ended.

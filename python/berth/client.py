@@ -50,6 +50,12 @@ class Problem(BerthError):
         lines = [self.detail] + ["  %s: %s" % f for f in self.fields]
         super().__init__("\n".join(lines))
 
+    @property
+    def passes(self) -> bool:
+        """Whether the daemon may answer otherwise later: it stops, its disk fails, or it
+        has too many requests."""
+        return self.status >= 500 or self.status == 429
+
 
 class NoDaemon(BerthError, ConnectionError):
     """No daemon listens at any place where this client looks for one."""

@@ -409,13 +409,13 @@ class Lease:
         while not stop.wait(interval):
             try:
                 client.call("POST", path, body, timeout=max(interval, 1.0))
-            except Problem as refused:
+            except BerthError as refused:
+                if not isinstance(refused, Problem) or refused.passes:
+                    continue  # the lease stands, and the daemon may be back in time
                 if not stop.is_set():
                     self._lost = refused.detail
                     self._requests().tell(Event(code="lease_expired", lease=granted["id"], text=refused.detail))
                 return
-            except BerthError:
-                pass  # the daemon may be back in time
 
     def _pin_environment(self) -> None:
         for key, value in self.env.items():

@@ -259,10 +259,8 @@ class Job:
             asked = clock.monotonic()
             try:
                 answer = yield from calls.get_job(self.id, wait=left, client=self._client)
-            except Problem:
-                raise
-            except BerthError:
-                if not seen:
+            except BerthError as why:
+                if not seen or isinstance(why, Problem) and not why.passes:
                     raise
                 yield pause
                 pause = min(2 * pause, 5.0)
