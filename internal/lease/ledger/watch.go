@@ -124,10 +124,7 @@ func (w *watches) end(id process.ID, killed bool) {
 	holds := held != nil && len(held.leases) > 0
 	if held != nil {
 		held.ended = true
-		if held.rests {
-			held.rests = false
-			w.resting = slices.DeleteFunc(w.resting, func(other process.ID) bool { return other == id })
-		}
+		w.rouse(id)
 		if !holds {
 			w.forget(id)
 		}
@@ -169,17 +166,25 @@ func (w *watches) removeLocked(id process.ID, l watchedLease) {
 // unless it has leases again.
 func (w *watches) wakeOldest() {
 	oldest := w.resting[0]
-	w.resting = slices.Delete(w.resting, 0, 1)
-	held := w.byID[oldest]
-	if held.rests = false; len(held.leases) == 0 {
+	w.rouse(oldest)
+	if len(w.byID[oldest].leases) == 0 {
 		w.forget(oldest)
 	}
 }
 
 // forget ends the watch over a process.
 func (w *watches) forget(id process.ID) {
+	w.rouse(id)
 	w.byID[id].stop()
 	delete(w.byID, id)
+}
+
+// rouse takes a process off the list of those that rest.
+func (w *watches) rouse(id process.ID) {
+	if held := w.byID[id]; held.rests {
+		held.rests = false
+		w.resting = slices.DeleteFunc(w.resting, func(other process.ID) bool { return other == id })
+	}
 }
 
 // close stops all watches for good.

@@ -99,6 +99,14 @@ func TestProcessRestsBetweenLeases(t *testing.T) {
 	if pids := world.watched(); len(pids) != mostResting || pids[0] != 10 {
 		t.Errorf("%v rest", pids)
 	}
+	back := kinship.ID{PID: 10 + mostResting - 1} // it holds a lease again, and a child outlives it
+	if err := errors.Join(h.add(back, watchedLease{"c", 3}, stillHeld), h.follow(back, kinship.ID{PID: 5})); err != nil {
+		t.Fatal(err)
+	}
+	h.remove(back, watchedLease{"c", 3})
+	for pid := range mostResting {
+		once(1000 + pid)
+	}
 	world.err = errors.New("it has ended")
 	if err := h.add(kinship.ID{PID: 1}, watchedLease{"b", 2}, stillHeld); !errors.Is(err, world.err) {
 		t.Errorf("a lease for a process that ended while it rested: %v", err)
