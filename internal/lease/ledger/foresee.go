@@ -3,6 +3,7 @@ package ledger
 import (
 	"container/heap"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
@@ -107,10 +108,13 @@ func (l *Ledger) copyState() *Ledger {
 	devices := make(map[string]*observed, len(l.devices))
 	for uuid, o := range l.devices {
 		d := *o
+		d.used = slices.Clone(o.used)
 		devices[uuid] = &d
 	}
+	settings := l.settings
+	settings.Limits = settings.Limits.Fresh()
 	return &Ledger{state: state{
-		boot: l.boot, cpus: l.cpus, processes: l.processes, settings: l.settings, book: l.book.Clone(), devices: devices, waiters: map[lease.Key]*waiter{},
+		boot: l.boot, cpus: l.cpus, processes: l.processes, settings: settings, book: l.book.Clone(), devices: devices, waiters: map[lease.Key]*waiter{},
 	}}
 }
 

@@ -158,3 +158,29 @@ func TestForeseeWhatBeginsLater(t *testing.T) {
 		}
 	})
 }
+
+// A look ahead goes on while the ledger changes, and shares nothing with it that changes.
+func TestForeseeBesideChanges(t *testing.T) {
+	k := newWorld().start(t)
+	k.device(0, 10000)
+	k.grant(want("a", 9000))
+	k.queue(t.Context(), want("b", 5000, wait(48*time.Hour)))
+	looked := make(chan struct{})
+	go func() {
+		defer close(looked)
+		for range 100 {
+			k.Foresee(time.Now(), func(lease.Holder, time.Duration, time.Duration) (time.Duration, bool) { return time.Hour, true })
+		}
+	}()
+	for n := 2; ; n++ {
+		k.grant(want("c", 1, of(n)))
+		if _, err := k.Release(t.Context(), lease.Name{ID: "c"}, 0, by(n)); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-looked:
+			return
+		default:
+		}
+	}
+}

@@ -97,6 +97,12 @@ type Lookup struct {
 	found map[asked]*lease.Limits
 }
 
+// Fresh returns a Lookup with the same rules, for another goroutine.
+func (r Lookup) Fresh() Lookup {
+	r.found = nil
+	return r
+}
+
 // asked is the key of a remembered answer: the limits that a request brought, which are
 // from other rules, or a holder.
 type asked struct {
