@@ -141,11 +141,14 @@ func (t *traces) use(uuid, user string) (others bool) {
 	return before.Others(user)
 }
 
-// scrubbed notes that the free memory of a device was overwritten.
+// scrubbed notes that the free memory of a device was overwritten, unless its traces were
+// dropped meanwhile.
 func (t *traces) scrubbed(uuid string, users []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.all[uuid] = proof.TraceOf(users...)
+	if t.all != nil {
+		t.all[uuid] = proof.TraceOf(users...)
+	}
 }
 
 // forget drops all traces, because nobody updates them any more.

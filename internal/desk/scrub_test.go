@@ -91,4 +91,5 @@ func TestScrub(t *testing.T) {
 	known = "not checked"
 	o.Config = gpuConfig(config.GPU{})
 	want("if berth does not", take(1004, "jim", "h"), known, "")
+	o.traces.scrubbed("GPU-0", []string{"ada"}) // one that began before scrub was switched off
 }
