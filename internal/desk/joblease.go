@@ -70,7 +70,7 @@ func (l jobLeases) longestWait(of *keeper.Claim) (time.Duration, bool) {
 	if l.desk.Limits == nil {
 		return longest, bounded
 	}
-	if most, limited := l.desk.Limits.Load().Of(lease.Subject{Owner: lease.Owner{UID: of.Spec.UID}}).LongestWait.Get(); limited && (!bounded || most < longest) {
+	if most, limited := l.desk.limitsOfUser(of.Spec.UID, of.Spec.User).LongestWait.Get(); limited && (!bounded || most < longest) {
 		return most, true
 	}
 	return longest, bounded

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/launch"
 	"github.com/berth-gpu/berth/internal/process/runs"
@@ -36,15 +37,20 @@ func (d *Desk) asUser(uid int, user, name string) Caller {
 	if d.Limits == nil {
 		return by
 	}
+	limits := *d.limitsOfUser(uid, user)
+	limits.Named, limits.LongestWait = lease.Limit[bool]{}, lease.Limit[time.Duration]{}
+	by.Limits = &limits
+	return by
+}
+
+// limitsOfUser returns what a user of this machine may have.
+func (d *Desk) limitsOfUser(uid int, user string) *quota.Limits {
 	subject, rules := lease.Subject{Owner: lease.Owner{UID: uid}}, d.Limits.Load()
 	if rules.Grouped() {
 		_, groups, known := d.Users.Account(user)
 		subject.Groups, subject.Sure = groups, known && groups != nil
 	}
-	limits := *rules.Of(subject)
-	limits.Named, limits.LongestWait = lease.Limit[bool]{}, lease.Limit[time.Duration]{}
-	by.Limits = &limits
-	return by
+	return rules.Of(subject)
 }
 
 // programOf returns the user of a service as a caller, and what the program of the service
