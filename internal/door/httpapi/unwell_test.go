@@ -30,6 +30,9 @@ func await(t *testing.T, c *client.Client, code gpu.EventCode) gpu.Event {
 func closed(t *testing.T, c *client.Client, ref, why string) {
 	t.Helper()
 	one, err := c.Status(t.Context(), ref)
+	for err == nil && one.Slots.Usable != 0 { // the ledger hears of it a moment after the event
+		one, err = c.Status(t.Context(), ref)
+	}
 	if err != nil || !strings.Contains(one.Reason, why) || one.Slots.Usable != 0 || one.Multiplier != 0 {
 		t.Errorf("status of %s: %+v, %v; want it closed: %s", ref, one, err, why)
 	}
