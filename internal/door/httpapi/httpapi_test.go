@@ -544,8 +544,10 @@ func TestEventsWithoutFollowingEnd(t *testing.T) {
 func TestAMistakeOfOursIsOneProblem(t *testing.T) {
 	d := open(t, "")
 	d.Note = func() string { panic("a mistake") }
-	if w := d.ask("GET", "/api/gpu/status/all", ""); w.Code != 500 || decode[api.Problem](t, w).Code != "internal" {
-		t.Errorf("answer is %d: %s", w.Code, w.Body)
+	for _, path := range []string{"/api/gpu/status/all", "/api/report"} { // the report asks for the status
+		if w := d.ask("GET", path, ""); w.Code != 500 || decode[api.Problem](t, w).Code != "internal" {
+			t.Errorf("%s is answered with %d: %s", path, w.Code, w.Body)
+		}
 	}
 	if w := d.ask("GET", "/healthz", ""); w.Code != 200 {
 		t.Errorf("the next request was answered with %d", w.Code)

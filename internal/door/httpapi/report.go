@@ -30,6 +30,12 @@ func registerReport(s *server) {
 	s.raw(op, "text/html", s.report)
 }
 
+// inside serves a request that is part of another one, which has its place already.
+func (s *server) inside(w http.ResponseWriter, r *http.Request) {
+	defer s.recover(w, r) // Through serves in a goroutine of its own
+	s.mux.ServeHTTP(w, r)
+}
+
 // report answers with a report as a page. It asks this API for what is in it, as the
 // caller, so that the page shows nothing that the caller may not see.
 func (s *server) report(w http.ResponseWriter, r *http.Request) {
@@ -40,7 +46,7 @@ func (s *server) report(w http.ResponseWriter, r *http.Request) {
 		problems.Write(w, refused)
 		return
 	}
-	asked, err := client.New(client.Options{Transport: client.Through(s.mux)}) // not through ServeHTTP: the request has its place
+	asked, err := client.New(client.Options{Transport: client.Through(http.HandlerFunc(s.inside))})
 	if err != nil {
 		panic(err) // cannot happen: there is one transport
 	}
