@@ -30,12 +30,13 @@ const (
 // withoutPlace reports whether a request on a route takes no place: a stream takes
 // places itself, a try to sign in that fails must delay nobody else, and a probe or a file of
 // the page is less work than taking one. The requests of the front are those of all who
-// call it, and some of them wait for long.
-func withoutPlace(pattern string) bool {
+// call it, and some of them wait for long; who is not the front has no right to that.
+func (s *server) withoutPlace(pattern string, r *http.Request) bool {
 	switch pattern {
-	case "GET /healthz", "GET /readyz", "GET /", "GET /favicon.svg", "GET /assets/{file}", "GET /help/{page}", "GET /help/pictures/{file}", "POST /api/session", "GET /api/events", "POST /api/leases/stream",
-		"GET /api/front/orders", "POST /api/front/reports", "POST /api/front/bring", "POST /api/front/caller":
+	case "GET /healthz", "GET /readyz", "GET /", "GET /favicon.svg", "GET /assets/{file}", "GET /help/{page}", "GET /help/pictures/{file}", "POST /api/session", "GET /api/events", "POST /api/leases/stream":
 		return true
+	case "GET /api/front/orders", "POST /api/front/reports", "POST /api/front/bring", "POST /api/front/caller":
+		return s.Desk.FrontCalled(askerOf(r.Context())) == nil
 	}
 	return false
 }
@@ -68,7 +69,7 @@ func (s *server) inPlace(w http.ResponseWriter, r *http.Request, pattern string,
 		r.Body = wholeBody{r.Body}
 	}
 	r = noteAgent(r)
-	if exceeds(who) || withoutPlace(pattern) {
+	if exceeds(who) || s.withoutPlace(pattern, r) {
 		s.queues.Note(fair.UserOf(who))
 		if pattern == "POST /api/front/bring" {
 			if r.ContentLength > smallBody || !arrived(r) {

@@ -67,7 +67,7 @@ func TestWaitingTakesNoTurn(t *testing.T) {
 }
 
 // A request that has no turn before the daemon stops hears that it stops, so that its
-// client asks the next daemon.
+// client asks the next daemon. Only the front itself needs no turn for its routes.
 func TestNoTurnBeforeTheDaemonStops(t *testing.T) {
 	d := open(t, "1xrtx-4060")
 	who := user(7)
@@ -81,14 +81,16 @@ func TestNoTurnBeforeTheDaemonStops(t *testing.T) {
 		}
 	}
 	for cause, want := range map[error]string{ledger.ErrStopped: `"stopping"`, context.Canceled: `"no_turn"`} {
-		ctx, end := context.WithCancelCause(withIdentity(t.Context(), who))
-		end(cause)
-		r := httptest.NewRequest("POST", "/api/leases", strings.NewReader(`{"slots":1}`))
-		r.Header.Set("Content-Type", "application/json")
-		w := httptest.NewRecorder()
-		d.server.ServeHTTP(w, r.WithContext(ctx))
-		if !strings.Contains(w.Body.String(), want) {
-			t.Errorf("%v is answered with %d: %s", cause, w.Code, w.Body)
+		for _, path := range []string{"/api/leases", "/api/front/reports", "/api/front/bring"} {
+			ctx, end := context.WithCancelCause(withIdentity(t.Context(), who))
+			end(cause)
+			r := httptest.NewRequest("POST", path, strings.NewReader(`{"slots":1}`))
+			r.Header.Set("Content-Type", "application/json")
+			w := httptest.NewRecorder()
+			d.server.ServeHTTP(w, r.WithContext(ctx))
+			if !strings.Contains(w.Body.String(), want) {
+				t.Errorf("%v is answered with %d to %s: %s", cause, w.Code, path, w.Body)
+			}
 		}
 	}
 }
