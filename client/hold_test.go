@@ -152,6 +152,8 @@ func TestHoldIsLost(t *testing.T) {
 		{"released by somebody", api.LeaseRequest{ID: "a", Binding: "named"}, is(404, "unknown_allocation"), 5 * time.Second},
 		{"daemon gone for longer than the ttl", api.LeaseRequest{ID: "a", TTL: gpu.Some(9.0)}, is(503, "stopping"), 9 * time.Second},
 		{"daemon hangs", api.LeaseRequest{ID: "a", TTL: gpu.Some(9.0)}, is(0, ""), 9 * time.Second},
+		{"too many requests for longer than the ttl", api.LeaseRequest{ID: "a", TTL: gpu.Some(9.0)}, is(429, "no_turn"), 9 * time.Second},
+		{"too many requests, nothing to renew", api.LeaseRequest{ID: "a", Binding: "process"}, is(429, "no_turn"), 0},
 		{"daemon gone, nothing to renew", api.LeaseRequest{ID: "a", Binding: "process"}, is(503, "stopping"), 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -100,10 +100,14 @@ class Waiting(unittest.TestCase):
         self.assertEqual(self.waited(["done"]), ("done", []))
         state, pauses = self.waited(["running", gone, gone, "waiting", gone, "failed"])
         self.assertEqual((state, pauses), ("failed", [1.0, 0.1, 0.2, 1.0, 0.1]))
+        stopping, busy = berth.Problem({"code": "stopping"}, 503), berth.Problem({"code": "no_turn"}, 429)
+        self.assertEqual(self.waited(["running", stopping, gone, busy, "done"]), ("done", [1.0, 0.1, 0.2, 0.4]))
 
     def test_it_gives_up(self):
         with self.assertRaises(berth.NoDaemon):
             self.waited([berth.NoDaemon([], "")])
+        with self.assertRaises(berth.Problem):
+            self.waited([berth.Problem({"code": "stopping"}, 503)])
         with self.assertRaises(berth.Problem):
             self.waited(["running", berth.Problem({"code": "unknown_job"}, 404)])
         with self.assertRaisesRegex(TimeoutError, "job-1 has not ended within 0 s; it is running"):

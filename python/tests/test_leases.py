@@ -443,6 +443,22 @@ class Answers(unittest.TestCase):
             self.assertEqual(body["timeout_seconds"], leasing.LONGEST_WAIT)
             self.assertEqual(door.calls[-1][1], "/api/leases/x?fence=7")
 
+    @mock.patch("berth.leasing.RENEWALS", 3000)
+    def test_a_daemon_that_stops_or_is_busy_does_not_end_a_lease(self):
+        refusals = [problem(503, "stopping"), problem(429, "no_turn"), problem(507, "journal_full")]
+        refusals.append(problem(404, "unknown_allocation", "It has ended."))
+
+        def answer(method, path, body):
+            if not path.endswith("/renew"):
+                return 201, self.GRANTED
+            return refusals.pop(0) if len(refusals) > 1 else refusals[0]
+
+        lost = threading.Event()
+        with Door(answer) as door, berth.lease(memory=64, client=berth.Client(socket=door.path)) as gpu:
+            gpu._requests().add(lambda _: lost.set())
+            self.assertTrue(lost.wait(PATIENCE))
+        self.assertEqual((len(refusals), gpu.lost), (1, "It has ended."))
+
     def test_a_release_of_what_has_ended_is_no_error(self):
         def answer(method, path, body):
             return problem(404, "unknown_allocation") if method == "DELETE" else (201, self.GRANTED)
