@@ -875,7 +875,7 @@ def _keep_trying(client: Client, id: str, fence: Optional[int]) -> None:
 def stands(refused: Problem) -> bool:
     """Reports whether a lease that could not be released stands. Else it has ended
     already, or is somebody else's by now."""
-    return refused.status >= 500 or refused.code == PARKED
+    return refused.passes or refused.code == PARKED
 
 
 def _released(client: Client, id: str, fence: Optional[int], wakes: bool = False) -> bool:

@@ -259,7 +259,7 @@ class Answers(unittest.TestCase):
             self.assertIsNone(run(ask(door.path)))
 
     def test_a_lease_whose_release_fails_is_given_back_later(self):
-        answers = [problem(503, "journal", "Later.")]
+        answers = [problem(429, "no_turn", "Later."), problem(503, "journal", "Later.")]
         granted = {"id": "x", "fence": 7, "binding": "process", "parts": [{"gpu": "G", "memory_mb": 1, "slots": 1}]}
         released = threading.Event()
 
