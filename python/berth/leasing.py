@@ -279,7 +279,11 @@ class Lease:
             for other in perhaps_parked():
                 run(other._waking(self._patience()))
             self._hold(client, self._ask(client))
-            run(self._announcing())
+            try:
+                run(self._announcing())
+            except BaseException:
+                self._end()  # whoever is interrupted here has nothing to release
+                raise
 
     def _prepare(self) -> Client:
         """Returns the client to ask, if the lease may be acquired."""

@@ -200,6 +200,22 @@ class Waking(Case):
             self.assertTrue(gpu.held)  # it is told again when the lease is used
             self.assertEqual(self.daemon.refusals["wake"], [])
 
+    def test_who_is_interrupted_meanwhile_holds_nothing(self):
+        def interrupted(*_):
+            raise KeyboardInterrupt
+            yield
+
+        async def enter():
+            await waited.__aenter__()
+
+        held, waited = (module.lease(memory=1, parkable=True, client=self.client) for module in (berth, berth.aio))
+        for gpu, acquire in ((held, held.acquire), (waited, lambda: asyncio.run(enter()))):
+            self.daemon.deleted.clear()
+            with mock.patch.object(leasing, "waking", interrupted), self.assertRaises(KeyboardInterrupt):
+                acquire()
+            self.assertTrue(self.daemon.deleted.wait(PATIENCE))
+            self.assertEqual((gpu.held, berth.current()), (False, None))
+
     def test_another_lease_wakes_what_the_process_has(self):
         with berth.lease(memory=1, parkable=True, client=self.client):
             with berth.lease(memory=1, client=self.client):

@@ -102,7 +102,12 @@ class Lease(leasing.Lease):
             give_back_later(client, body["id"], None)
             raise
         self._hold(client, granted)
-        await run(self._announcing())
+        try:
+            await run(self._announcing())
+        except BaseException:
+            if self._let_go() is not None:
+                self._give_back_later(granted)
+            raise
         return self
 
     async def __aexit__(self, *_: Any) -> None:
