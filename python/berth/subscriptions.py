@@ -134,6 +134,8 @@ class _Listener:
 
     def add(self, subscription: Subscription) -> None:
         with self._lock:
+            if not subscription._on:
+                return  # it ended before it began
             self._subscriptions = self._subscriptions + [subscription]  # lists that others have stay as they are
             if self._stop is None:
                 self._stop = Stop()

@@ -9,6 +9,7 @@ from unittest import mock
 import berth
 from berth import subscriptions
 from berth.answers import Event
+from berth.parknotices import BACK, ParkNotices
 from berth.stoprequests import StopRequests
 
 from . import PATIENCE
@@ -258,6 +259,20 @@ class Asking(unittest.TestCase):
             self.assertEqual(heard, [event] if asks else [], event)
             requests.tell(Event(code="lease_stop"))
             self.assertEqual(len(heard), 1)  # only the first counts
+
+    def test_what_ends_before_it_begins(self):
+        def answer(*_):
+            watched.close()  # while it asks what was said before
+            return 200, lambda out: None
+
+        with Door(answer) as door:
+            client = berth.Client(socket=door.path)
+            parks = ParkNotices(client, "x", 7)
+            parks.add(BACK, self.fail)
+            for watched in (StopRequests(client, "x", 7), parks):
+                watched.watch()
+                self.assertEqual(subscriptions._listener(client).subscriptions(), [])
+        self.assertEqual(len(door.calls), 2)
 
 
 class Choosing(unittest.TestCase):
