@@ -811,13 +811,19 @@ _GIVEN: Optional[Tuple[Dict[str, str], Lease]] = None
 def current() -> Optional[Lease]:
     """Returns the newest lease that this thread or task took, else the newest that
     this process holds, else the one it was started under, else None."""
-    return _taken() or next(reversed(list(_HELD)), None) or _inherited()
+    return newest() or inherited()
+
+
+def newest() -> Optional[Lease]:
+    """Does what :func:`current` does, but leaves out the lease that this process was
+    started under."""
+    return _taken() or next(reversed(list(_HELD)), None)
 
 
 def own() -> Optional[Lease]:
     """Does what :func:`current` does, but leaves out leases of other threads, which
     may give them back at any moment."""
-    return _taken() or _inherited()
+    return _taken() or inherited()
 
 
 def take(lease: Lease) -> None:
@@ -829,7 +835,7 @@ def _taken() -> Optional[Lease]:
     return next((lease for lease in reversed(_TAKEN.get()) if lease.held), None)
 
 
-def _inherited() -> Optional[Lease]:
+def inherited() -> Optional[Lease]:
     """Returns the lease of the environment, the same one for the same variables."""
     global _GIVEN
     variables = _variables()
@@ -853,7 +859,7 @@ def _variables() -> Dict[str, str]:
 
 def perhaps_parked() -> List[Lease]:
     """Returns the leases of this process that berth may have parked."""
-    mine = {id(lease): lease for lease in (*_HELD, *_TAKEN.get(), _inherited()) if lease is not None and lease.held}
+    mine = {id(lease): lease for lease in (*_HELD, *_TAKEN.get(), inherited()) if lease is not None and lease.held}
     return [lease for lease in mine.values() if lease.document.get("parkable")]
 
 

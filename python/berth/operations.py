@@ -15,10 +15,10 @@ import os
 import threading
 import time
 import urllib.parse
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, TypeVar, Union
 
 from .client import BerthError, Client, NoDaemon, Problem
-from .leasing import Lease, current
+from .leasing import Lease, inherited, newest
 
 INTERVAL = 1.0  # seconds from an operation to its report
 PATIENCE = 30.0  # seconds between two attempts, at most, while no daemon answers
@@ -33,7 +33,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Target(NamedTuple):
-    """What operations are reported for; None: find it out."""
+    """What operations are reported for. None: the lease that the program was started
+    under says it. Empty: nothing does."""
 
     service: Optional[str]
     gpu: Optional[str]
@@ -138,7 +139,7 @@ class Reporter:
         or perhaps did not get, is dropped: it must not count twice."""
         try:
             client = target.client or Client()
-            service, gpu = self._resolve(target, client, timeout)
+            service, gpu, _ = self._resolve(target, client, timeout)
             if not service:
                 self._tell("berth.operation does not know the service: name it with operation(service=...)")
                 return True
@@ -153,18 +154,14 @@ class Reporter:
             self._tell("operations were not reported: %s" % why)
         return True
 
-    def _resolve(self, target: Target, client: Client, timeout: float) -> Tuple[str, Optional[str]]:
-        """Returns the service and the GPU of operations: those that were named, else
-        those of the lease that this process has."""
-        service, gpu = target.service or os.environ.get("BERTH_SERVICE") or "", target.gpu
-        lease = current()
-        if lease is None or service and gpu:
-            return service, gpu
-        held = self._service_of(lease, client, timeout)
-        service = service or held
-        if gpu is None and service == held and len(lease.uuids) == 1:
-            gpu = lease.uuid
-        return service, gpu
+    def _resolve(self, target: Target, client: Client, timeout: float) -> Target:
+        """Fills a target from the lease that the program was started under."""
+        if target.service is not None and target.gpu is not None:
+            return target
+        lease = inherited()
+        if lease is None:
+            return _filled(target, "", ())
+        return _filled(target, self._service_of(lease, client, timeout), lease.uuids)
 
     def _service_of(self, lease: Lease, client: Client, timeout: float) -> str:
         if lease.id not in self._services:
@@ -180,6 +177,25 @@ class Reporter:
         if what not in self._told and len(self._told) < 16:
             self._told.add(what)
             log.warning(what)
+
+
+def _done_here(target: Target) -> Target:
+    """Fills a target from the lease that this process holds now: when the operations
+    are reported, it may hold another one, or none."""
+    lease = None if target.service and target.gpu else newest()
+    granted = None if lease is None else lease._granted
+    if granted is None:
+        return target
+    return _filled(target, granted.get("holder", {}).get("service") or "", [part["gpu"] for part in granted["parts"]])
+
+
+def _filled(target: Target, held: str, uuids: Sequence[str]) -> Target:
+    """Fills a target from a lease: its service, and its device if the operations are
+    of that service."""
+    service, gpu = target.service or os.environ.get("BERTH_SERVICE") or held, target.gpu
+    if gpu is None:
+        gpu = uuids[0] if service == held and len(uuids) == 1 else ""
+    return Target(service, gpu, target.client)
 
 
 _REPORTER = Reporter()
@@ -224,7 +240,7 @@ class Operation(contextlib.ContextDecorator):
     def __exit__(self, kind: Any, *_: Any) -> None:
         seconds = time.perf_counter() - self._began
         if kind is None and self.count > 0:
-            _REPORTER.add(self._target, int(self.count), seconds)
+            _REPORTER.add(_done_here(self._target), int(self.count), seconds)
 
 
 def operation(

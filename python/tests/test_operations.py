@@ -137,6 +137,15 @@ class Reporting(unittest.TestCase):
             self.assertEqual(self.reported(), [])
         self.assertIn("name it", logs.output[0])
 
+    def test_the_device_of_a_lease_that_has_ended(self):
+        for gpus in (["G-1"], ["G-1", "G-2"]):
+            parts = [{"gpu": gpu, "memory_mb": 64, "slots": 1} for gpu in gpus]
+            self.refusal = 201, {"id": "x", "fence": 7, "binding": "process", "holder": {"service": "embedder"}, "parts": parts}
+            with berth.lease(memory=64, client=self.client), berth.operation(client=self.client):
+                pass
+            (*_, body) = [body for path, body in self.reported() if path == PATH]
+            self.assertEqual(body.get("gpu"), "G-1" if len(gpus) == 1 else None)
+
 
 class WithADaemon(DaemonCase):
     devices = "sim:2"
@@ -160,6 +169,15 @@ class WithADaemon(DaemonCase):
             done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=2 * PATIENCE)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(self.total("embedder"), {"1": "5"})  # the end of the program sent it
+
+    def test_leases_that_have_ended(self):
+        operations._forget()
+        self.addCleanup(operations._forget)
+        with berth.lease(memory="1GiB", service="short"), berth.operation(count=3):
+            pass
+        with berth.lease(memory="1GiB", service="later"):
+            self.assertTrue(operations._REPORTER.flush(PATIENCE))
+        self.assertEqual((sum(map(int, self.total("short").values())), self.total("later")), (3, {}))
 
     def test_too_much_is_refused(self):
         with self.assertRaises(berth.Problem) as refused:
