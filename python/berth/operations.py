@@ -22,6 +22,7 @@ from .leasing import Lease, inherited, newest
 
 INTERVAL = 1.0  # seconds from an operation to its report
 PATIENCE = 30.0  # seconds between two attempts, at most, while no daemon answers
+SEND = 10.0  # seconds that a report may take
 LAST_CALL = 2.0  # seconds that the end of the program waits for the last report
 MOST_LATENCIES = 10_000  # in one report; of further operations the average is reported
 MOST_TARGETS = 64  # services and GPUs that wait for a report
@@ -117,7 +118,7 @@ class Reporter:
             self._wake.wait()
             time.sleep(wait)
             self._wake.clear()
-            if self.flush(timeout=10 * INTERVAL):
+            if self.flush(timeout=SEND):
                 wait = INTERVAL
             else:
                 wait = min(2 * wait, PATIENCE)
