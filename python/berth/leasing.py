@@ -859,8 +859,8 @@ def _variables() -> Dict[str, str]:
 
 def perhaps_parked() -> List[Lease]:
     """Returns the leases of this process that berth may have parked."""
-    mine = {id(lease): lease for lease in (*_HELD, *_TAKEN.get(), inherited()) if lease is not None and lease.held}
-    return [lease for lease in mine.values() if lease.document.get("parkable")]
+    mine = {id(lease): lease for lease in (*_HELD, *_TAKEN.get(), inherited()) if lease is not None}
+    return [lease for lease in mine.values() if (lease._granted or {}).get("parkable")]
 
 
 def give_back(client: Client, id: str, fence: Optional[int]) -> None:
