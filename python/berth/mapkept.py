@@ -38,18 +38,14 @@ class Kept:
         os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
         self._places: Dict[int, Tuple[bytes, int, int]] = {}  # digest, offset and length, by number
         self._waiting: Dict[int, bytes] = {}  # digests of records without an outcome
-        self._file: BinaryIO = os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+b")
+        self._file = _locked(self.path, name)
         try:
-            self._claim(name, function)
+            self._begin(name, function)
         except BaseException:
             self._file.close()
             raise
 
-    def _claim(self, name: str, function: str) -> None:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise BerthError("map: another process works on the map %s: wait for it, or give another name" % name) from None
+    def _begin(self, name: str, function: str) -> None:
         head = self._file.readline()
         if not head.endswith(b"\n"):
             self._file.seek(0)
@@ -107,6 +103,21 @@ class Kept:
 
     def close(self) -> None:
         self._file.close()
+
+
+def _locked(path: str, name: str) -> BinaryIO:
+    """Opens and locks the file of a map. If another process finishes the map in
+    between, it removes the file, and a new one is made."""
+    while True:
+        file: BinaryIO = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+b")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            raise BerthError("map: another process works on the map %s: wait for it, or give another name" % name) from None
+        if os.fstat(file.fileno()).st_nlink > 0:
+            return file
+        file.close()
 
 
 def _json(value: Any) -> bytes:

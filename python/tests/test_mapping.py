@@ -1,6 +1,7 @@
 """Maps with the real runner, a live daemon and simulated GPUs."""
 
 import contextlib
+import fcntl
 import io
 import json
 import os
@@ -470,6 +471,20 @@ class Keeping(unittest.TestCase):
         pathlib.Path(self.kept().path).write_text("hello\n")
         with self.assertRaisesRegex(berth.BerthError, "another process"):
             Kept("name", "module.function")
+
+    def test_a_file_that_another_process_removes_meanwhile(self):
+        first, lock = self.kept(), fcntl.flock
+
+        def finished(*args):
+            if not first._file.closed:
+                first.finish()
+                first.close()
+            lock(*args)
+
+        with mock.patch("fcntl.flock", finished):
+            second = self.kept()
+        second.finish()
+        self.assertFalse(os.path.exists(second.path))
 
     def test_a_file_of_somebody_else(self):
         kept = self.kept()
