@@ -56,8 +56,9 @@ def gated(number):
     """Waits at 3 until somebody opens the gate, a pipe with a name."""
     folder = os.environ["MAP_FOLDER"]
     if number == 3 and not os.path.exists(os.path.join(folder, "open")):
-        with open(os.path.join(folder, "arrived"), "w") as file:
+        with open(os.path.join(folder, "arriving"), "w") as file:
             file.write(str(os.getpid()))
+        os.rename(file.name, os.path.join(folder, "arrived"))  # with its text
         with open(os.path.join(folder, "gate")):
             pass
     with open(os.path.join(folder, "calls"), "a") as file:
