@@ -45,8 +45,7 @@ class ExecutorCase(MapCase):
     def release(self):
         """Opens the gate for those who wait, and for those who come."""
         (self.path / "open").touch()
-        with contextlib.suppress(OSError):
-            os.close(os.open(self.path / "gate", os.O_WRONLY | os.O_NONBLOCK))
+        self.addCleanup(os.close, os.open(self.path / "gate", os.O_RDWR))  # nobody waits while this is open
 
     def gone(self, pid):
         self.wait_until(lambda: not pathlib.Path("/proc/%d" % pid).exists(), "worker %d is gone" % pid)
