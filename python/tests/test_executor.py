@@ -244,10 +244,10 @@ class Ending(ExecutorCase):
         self.assertEqual(self.notes("good"), [1])
 
     def test_a_call_that_takes_too_long(self):
-        with self.pool(1, timeout=0.05) as pool:
+        with self.pool(1, timeout=0.5) as pool:
             with self.assertRaisesRegex(berth.BrokenWorker, "hung: no answer"):
                 pool.submit(executorcalls.gated, 1).result()
-        self.assertEqual(self.notes("calls"), [1])
+        self.assertLessEqual(self.notes("calls"), [1])  # it is not made again; a worker may be too slow to begin
 
     def test_cancel(self):
         with self.pool(1) as pool:
