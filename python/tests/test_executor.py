@@ -342,7 +342,7 @@ class Ending(ExecutorCase):
         (worker,) = self.arrived()
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.communicate()[0], "interrupted\n")
-        self.assertFalse(pathlib.Path("/proc/%d" % worker).exists())
+        self.gone(worker)
 
     def test_the_daemon_is_killed_meanwhile(self):
         with self.pool(memory="1GiB") as pool:

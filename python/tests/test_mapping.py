@@ -390,7 +390,7 @@ class Stopping(MapCase):
         said = process.communicate()
         self.assertEqual(said[0], "interrupted\n")
         self.assertNotIn("broken pipe", (said[1] or "").lower())
-        self.assertFalse(pathlib.Path("/proc/%d" % worker).exists())
+        self.gone(worker)
 
     def test_a_program_that_is_killed(self):
         process = self.script("berth.map(mapjobs.gated, range(10), each=True, batch=1, gpus=1)")

@@ -245,9 +245,9 @@ class Waking(Case):
             self.daemon.lease["state"] = "parked"
             self.daemon.refusals["resume"] = [problem(409, "insufficient_memory", "no room")]
             with self.assertRaisesRegex(berth.Problem, "no room"):
-                berth.lease(memory=1, timeout=2, client=self.client).acquire()
+                berth.lease(memory=1, timeout=PATIENCE, client=self.client).acquire()
             ((_, body),) = self.asked("resume")
-            self.assertEqual((body["fence"], 0 < body["timeout_seconds"] <= 2), (7, True))
+            self.assertEqual((body["fence"], 0 < body["timeout_seconds"] <= PATIENCE), (7, True))
 
     def test_a_lease_that_is_being_parked(self):
         states = ["parking", "parking", "parked"]
