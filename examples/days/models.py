@@ -17,7 +17,6 @@ import pathlib
 import pwd
 import random
 import shutil
-import socket
 import sys
 import threading
 import urllib.error
@@ -37,7 +36,7 @@ optimization:
   keep_seconds: 1
   park_grace_seconds: 0
 front:
-  listen: {front}
+  listen: 127.0.0.1:0
   {front_user}
 services:
   chat:
@@ -183,18 +182,12 @@ def refused(url, model):
     return 200, "it was answered"
 
 
-def listens(address):
-    with socket.socket() as one:
-        return one.connect_ex(("127.0.0.1", int(address.rpartition(":")[2]))) == 0
+def front(machine):
+    """The address of the front, or nothing before it listens."""
+    return json.loads(machine.berth("services", "--json"))["front"].get("address")
 
 
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
-def settings(folder, front):
+def settings(folder):
     """The configuration, for root with programs and a front of other users."""
     python, user, front_user = sys.executable, "", ""
     if os.geteuid() == 0:
@@ -202,7 +195,7 @@ def settings(folder, front):
         user, front_user = "user: nobody", "user: " + next(name for name in ("daemon", "bin", "nobody") if has(name))
     shutil.copy(ROOT / "examples" / "models" / "server.py", folder)
     more = "--guests %s" % (folder / "guests")
-    return CONFIGURATION.format(front=front, python=python, server=folder / "server.py", more=more, user=user, front_user=front_user)
+    return CONFIGURATION.format(python=python, server=folder / "server.py", more=more, user=user, front_user=front_user)
 
 
 def has(name):
@@ -215,11 +208,10 @@ def has(name):
 if __name__ == "__main__":
     machine = Machine("", scenario=SCENARIO, shared=True)
     machine.guests.chmod(0o777)
-    front = "127.0.0.1:%d" % free_port()
-    machine.configuration.write_text(settings(machine.folder, front))
+    machine.configuration.write_text(settings(machine.folder))
     with machine:
-        until(lambda: listens(front), "the front listens")
+        until(lambda: front(machine), "the front listens")
         try:
-            day(machine, "http://" + front)
+            day(machine, "http://" + front(machine))
         finally:
             leave(machine)
