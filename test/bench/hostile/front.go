@@ -41,24 +41,22 @@ func throughTheFront(ctx context.Context, a *arena) (v verdict, err error) {
 			return v, nil
 		}
 	}
-	address, err := freeAddress()
-	if err != nil {
-		return v, err
-	}
 	const service = "  %s:\n    command: [%s, act, echo, '${PORT}']\n    user: %s\n    directory: /\n    memory: 1GiB\n    start: always\n    ready: {path: /ready}\n    %s\n"
-	config := fmt.Sprintf("front: {listen: %s, user: %s}\nservices:\n", address, frontUser) +
+	config := fmt.Sprintf("front: {listen: '127.0.0.1:0', user: %s}\nservices:\n", frontUser) +
 		fmt.Sprintf(service, "open", a.self, serverUser, "") + fmt.Sprintf(service, "closed", a.self, serverUser, "users: [root]")
 	d, err := a.serve(ctx, setup{config: config})
 	if err != nil {
 		return v, err
 	}
 	defer func() { err = errors.Join(err, d.endServices(ctx)) }()
+	address := ""
 	ready := func() bool {
 		var all api.Services
-		if d.root(ctx, "GET", "/api/services", "", &all) != nil || len(all.Services) != 2 {
+		if d.root(ctx, "GET", "/api/services", "", &all) != nil || len(all.Services) != 2 || all.Front == nil {
 			return false
 		}
-		return all.Services[0].State == "ready" && all.Services[1].State == "ready"
+		address = all.Front.Address
+		return address != "" && all.Services[0].State == "ready" && all.Services[1].State == "ready"
 	}
 	if !eventually(time.Minute, ready) {
 		return v, fmt.Errorf("the services do not get ready:\n%s", d.logText())
@@ -84,14 +82,6 @@ func throughTheFront(ctx context.Context, a *arena) (v verdict, err error) {
 	}
 	v.noting("%s; the front took %d MB", v.note, peak)
 	return v, nil
-}
-
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }
 
 // endServices ends the servers and the front, which outlive the daemon.
