@@ -26,36 +26,66 @@ const (
 
 // alarm is a time at which to look at a job.
 type alarm struct {
-	at time.Time
-	do func(now time.Time)
+	at    time.Time
+	do    func(now time.Time)
+	place int // in the heap; negative if it is not there any more
 }
 
+// stands reports whether the alarm is still to come. The caller holds writing.
+func (a *alarm) stands() bool { return a != nil && a.place >= 0 }
+
 // alarms is a heap of alarms.
-type alarms []alarm
+type alarms []*alarm
 
 func (a alarms) Len() int           { return len(a) }
 func (a alarms) Less(i, j int) bool { return a[i].at.Before(a[j].at) }
-func (a alarms) Swap(i, j int)      { a[i], a[j] = a[j], a[i] }
-func (a *alarms) Push(x any)        { *a = append(*a, x.(alarm)) }
+func (a alarms) Swap(i, j int) {
+	a[i], a[j] = a[j], a[i]
+	a[i].place, a[j].place = i, j
+}
+func (a *alarms) Push(x any) {
+	x.(*alarm).place = len(*a)
+	*a = append(*a, x.(*alarm))
+}
 func (a *alarms) Pop() any {
 	last := len(*a) - 1
 	x := (*a)[last]
+	(*a)[last], x.place = nil, -1
 	*a = (*a)[:last]
 	return x
 }
 
 // at has do called at a time, without a lock. The caller holds writing.
-func (k *Keeper) at(when time.Time, do func(now time.Time)) {
-	heap.Push(&k.alarms, alarm{when, do})
+func (k *Keeper) at(when time.Time, do func(now time.Time)) *alarm {
+	a := &alarm{at: when, do: do}
+	heap.Push(&k.alarms, a)
 	select {
 	case k.wake <- struct{}{}:
 	default: // Run is about to look anyway
 	}
+	return a
 }
 
-// lookAt looks at a job at a time. The caller holds writing.
+// unset takes an alarm back, so that it does not keep a job that has ended. The caller
+// holds writing.
+func (k *Keeper) unset(a *alarm) {
+	if a.stands() {
+		heap.Remove(&k.alarms, a.place)
+	}
+}
+
+// lookAt looks at a job at a time, and at no other. A zero time means never. The caller
+// holds writing.
 func (k *Keeper) lookAt(j *kept, when time.Time) {
-	k.at(when, func(now time.Time) {
+	if j.alarm.stands() && j.alarm.at.Equal(when) {
+		return
+	}
+	k.unset(j.alarm)
+	j.alarm = nil
+	if when.IsZero() {
+		return
+	}
+	j.alarm = k.at(when, func(now time.Time) {
 		k.writing.Lock()
 		k.sort(j, now)
 		k.writing.Unlock()
@@ -74,10 +104,10 @@ func (k *Keeper) nextAlarm() (time.Time, bool) {
 
 // ring does what is due.
 func (k *Keeper) ring(now time.Time) {
-	var due []alarm
+	var due []*alarm
 	k.writing.Lock()
 	for len(k.alarms) > 0 && !k.alarms[0].at.After(now) {
-		due = append(due, heap.Pop(&k.alarms).(alarm))
+		due = append(due, heap.Pop(&k.alarms).(*alarm))
 	}
 	k.writing.Unlock()
 	for _, a := range due {
@@ -132,9 +162,10 @@ func (k *Keeper) sort(j *kept, now time.Time) {
 		j.owner.enlist(j, ready)
 		k.mu.Unlock()
 	}
-	if !wake.IsZero() && !now.IsZero() && j.over.IsZero() {
-		k.lookAt(j, wake)
+	if now.IsZero() || !j.over.IsZero() {
+		wake = time.Time{}
 	}
+	k.lookAt(j, wake)
 }
 
 // stays reports whether none of its tasks that wait may begin.
@@ -251,7 +282,9 @@ func (k *Keeper) feed(u *user) {
 			each.wait(each.index)
 			k.sort(each.kept, now)
 		}
-		k.at(now.Add(brokenPause), func(time.Time) { k.feed(u) })
+		if !u.alarm.stands() {
+			u.alarm = k.at(now.Add(brokenPause), func(time.Time) { k.feed(u) })
+		}
 		return
 	}
 	for _, each := range come {

@@ -167,6 +167,9 @@ type kept struct {
 	queued map[int]*place
 	ready  bool // it is in owner.ready
 
+	alarm    *alarm         // when that changes with time alone; see lookAt
+	warnings map[int]*alarm // of tasks that run; see warnInTime
+
 	changed chan struct{} // closed when a task ends; nil if nobody waits for that
 
 	past *past // has the tasks of a job that has ended, and was opened to be read; else nil
@@ -187,9 +190,10 @@ type user struct {
 	size   int64   // of what is kept
 	ready  []*kept // jobs that have a task for the queue, in the order in which they get in
 	queued int
-	busy   int // tasks that have a lease
-	open   int // tasks that have not begun
-	ended  int // tasks of jobs that have ended
+	busy   int    // tasks that have a lease
+	open   int    // tasks that have not begun
+	ended  int    // tasks of jobs that have ended
+	alarm  *alarm // when to feed again what could not be written down
 }
 
 // fresh is the state of every task at first.

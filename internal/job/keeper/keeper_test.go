@@ -69,6 +69,48 @@ func TestRetriesAndCauses(t *testing.T) {
 	})
 }
 
+// A job has one alarm at most, however often it is looked at, and none when it has ended.
+func TestAlarms(t *testing.T) {
+	play(t, func(w *world) {
+		w.room = 100
+		w.script = func(string, string, int) plan { return plan{takes: 2 * beginWithin, exit: 7} }
+		alarms := func() int {
+			w.daemon.writing.Lock()
+			defer w.daemon.writing.Unlock()
+			return len(w.daemon.alarms)
+		}
+		retried := w.submit(spec("retried", array("1-30"), func(s *job.Spec) { s.Retry = 3 }))
+		for range 600 {
+			w.after(time.Second)
+			busy, _ := w.daemon.Of(retried.UID)
+			if n := alarms(); n > 1+busy { // a run has one until its minder must have begun
+				t.Errorf("there are %d alarms, and %d tasks run", n, busy)
+				break
+			}
+		}
+		if got := w.state(retried.Number); got != "failed×30" {
+			t.Errorf("they are %s", got)
+		}
+		w.submit(spec("warned", func(s *job.Spec) { s.Lease.TimeLimit, s.Signal = gpu.Some(86400.0), "USR1" }))
+		w.after(5 * time.Minute)
+		for range 3 {
+			later := Act{Ref: job.Ref{Number: w.submit(spec("later", func(s *job.Spec) { s.Begin = time.Now().Add(24 * time.Hour) })).Number}}
+			for _, do := range []func(Act) error{w.daemon.Hold, w.daemon.Unhold, w.daemon.Cancel} {
+				if n := alarms(); n != 1 {
+					t.Errorf("there are %d alarms", n)
+				}
+				if err := do(later); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		if n := alarms(); n != 0 {
+			t.Errorf("%d alarms of jobs that have ended are left", n)
+		}
+		w.idle()
+	})
+}
+
 // Why no minder can be started is the cause of the job, which is tried again a few times.
 func TestNoMinder(t *testing.T) {
 	play(t, func(w *world) {

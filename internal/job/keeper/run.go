@@ -290,6 +290,8 @@ func (k *Keeper) conclude(r run, t job.Task, o job.Outcome) {
 		return
 	}
 	k.overran.Delete(id)
+	k.unset(r.warnings[r.index])
+	delete(r.warnings, r.index)
 	of := r.claim(r.index)
 	of.Task = t
 	if r.task(r.index).State == job.Waiting {
@@ -371,14 +373,18 @@ func (k *Keeper) Overran(id string, uid int, fence uint64) {
 
 // warnInTime has a task warned before its time limit. The caller holds writing.
 func (k *Keeper) warnInTime(r run) {
-	if r.Signal == "" {
+	if r.Signal == "" || !r.current() {
 		return
 	}
 	ends, limited := k.leases.Ends(r.claim(r.index))
 	if !limited {
 		return
 	}
-	k.at(ends.Add(-r.Warning), func(now time.Time) {
+	if r.warnings == nil {
+		r.warnings = map[int]*alarm{}
+	}
+	k.unset(r.warnings[r.index])
+	r.warnings[r.index] = k.at(ends.Add(-r.Warning), func(now time.Time) {
 		k.writing.Lock()
 		defer k.writing.Unlock()
 		if k.stopped() || !r.current() || r.task(r.index).Warned {
