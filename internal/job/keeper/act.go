@@ -47,8 +47,9 @@ const (
 // Submit takes in a job, and returns when it is on disk. The keeper gives it its number.
 func (k *Keeper) Submit(s job.Spec, environment []string, by gpu.By) (job.Spec, error) {
 	<-k.begun
+	limits := k.Limits(s.UID, s.User)
 	k.writing.Lock()
-	j, err := k.submit(&s, environment)
+	j, err := k.submit(&s, environment, limits)
 	k.writing.Unlock()
 	if err != nil {
 		return job.Spec{}, err
@@ -62,11 +63,11 @@ func (k *Keeper) Submit(s job.Spec, environment []string, by gpu.By) (job.Spec, 
 }
 
 // submit takes in a job. The caller holds writing.
-func (k *Keeper) submit(s *job.Spec, environment []string) (j *kept, err error) {
+func (k *Keeper) submit(s *job.Spec, environment []string, limits Limits) (j *kept, err error) {
 	if k.stopped() {
 		return nil, runs.ErrStopped
 	}
-	if err := k.room(s); err != nil {
+	if err := k.room(s, limits); err != nil {
 		return nil, err
 	}
 	if s.Number, err = k.Numbers(); err != nil {
@@ -98,12 +99,12 @@ func (k *Keeper) submit(s *job.Spec, environment []string) (j *kept, err error) 
 
 // room returns an error if a user may not have one more job. It forgets jobs of the user
 // that have ended to make room. The caller holds writing.
-func (k *Keeper) room(s *job.Spec) error {
+func (k *Keeper) room(s *job.Spec, limits Limits) error {
 	u := k.users[s.UID]
 	if u == nil {
 		u = &user{}
 	}
-	if most, limited := k.Limits(s.UID, s.User).Waiting.Get(); limited && u.open+s.Tasks() > most {
+	if most, limited := limits.Waiting.Get(); limited && u.open+s.Tasks() > most {
 		next := "wait until some have begun, or cancel some"
 		if s.Tasks() > most {
 			next = "submit fewer tasks"

@@ -237,12 +237,22 @@ func (k *Keeper) endingOf(r job.Ref) (job.Ending, time.Time) {
 
 // feed lets tasks of a user into the queue of leases, as many as there are places.
 func (k *Keeper) feed(u *user) {
+	k.mu.RLock()
+	name, idle := u.name, len(u.ready) == 0
+	k.mu.RUnlock()
+	if idle {
+		return
+	}
+	limits := k.Limits(u.uid, name)
 	k.writing.Lock()
 	defer k.writing.Unlock()
 	if k.stopped() {
 		return
 	}
-	limits, now := k.Limits(u.uid, u.name), time.Now()
+	k.mu.Lock()
+	u.limits = limits
+	k.mu.Unlock()
+	now := time.Now()
 	var c change
 	type chosen struct {
 		*kept

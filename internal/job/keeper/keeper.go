@@ -93,7 +93,8 @@ type Options struct {
 	Boot    string // of the machine
 	Minders Minders
 	Numbers func() (int64, error) // of jobs
-	Limits  func(uid int, user string) Limits
+	// Limits may wait for a user database, so nobody calls it with a lock.
+	Limits func(uid int, user string) Limits
 	// Account looks a user up. An error that wraps runs.ErrNotNow means that a minder should
 	// ask again.
 	Account func(user string, uid int) (api.MinderAccount, error)
@@ -188,6 +189,7 @@ type user struct {
 	uid    int
 	name   string
 	size   int64   // of what is kept
+	limits Limits  // when it was last fed
 	ready  []*kept // jobs that have a task for the queue, in the order in which they get in
 	queued int
 	busy   int    // tasks that have a lease

@@ -504,6 +504,33 @@ func TestQuotas(t *testing.T) {
 	})
 }
 
+// Nobody waits for a user database that does not answer, except who submits.
+func TestLimitsThatAreSlow(t *testing.T) {
+	play(t, func(w *world) {
+		w.room, w.limits = 0, Limits{Running: gpu.Some(1)}
+		s := w.submit(spec("train", array("1-2")))
+		answer, done := make(chan struct{}), make(chan struct{})
+		w.asked = func() { <-answer }
+		go func() {
+			defer close(done)
+			w.submit(spec("next"))
+		}()
+		for range 2 { // to submit, and to feed
+			synctest.Wait()
+			if !w.daemon.writing.TryLock() {
+				t.Fatal("who asks for limits keeps others waiting")
+			}
+			w.daemon.writing.Unlock()
+			if got := w.show(job.Ref{Number: s.Number, Task: 2, One: true}); got.Code != string(job.ForQuota) {
+				t.Errorf("it waits because of %s", got.Code)
+			}
+			answer <- struct{}{}
+		}
+		<-done
+		w.asked = nil
+	})
+}
+
 func TestTimeLimit(t *testing.T) {
 	play(t, func(w *world) {
 		w.script = func(string, string, int) plan { return plan{takes: time.Hour} }

@@ -270,7 +270,7 @@ func (k *Keeper) Environment(number int64) ([]string, error) {
 
 // Preview returns a job as it would be shown if it were submitted now.
 func Preview(s *job.Spec) api.Job {
-	k := newKeeper(Options{Limits: func(int, string) Limits { return Limits{} }})
+	k := newKeeper(Options{})
 	j := k.add(s, 0)
 	j.condition = job.Met
 	return k.show(j).Job
@@ -422,7 +422,7 @@ func (k *Keeper) names(refs []job.Ref) (ids []string) {
 // why says what a task waits for, that of index -1 for all of a job. The caller holds mu.
 func (k *Keeper) why(j *kept, t *job.Task, index int) (job.Code, string) {
 	now := time.Now()
-	limits := k.Limits(j.UID, j.User)
+	limits := j.owner.limits
 	switch {
 	case j.bare:
 		return job.NoEnvironment, j.bareText()

@@ -46,6 +46,7 @@ type world struct {
 	script   func(run, id string, try int) plan
 	events   []gpu.Event
 	limits   Limits
+	asked    func()      // called before somebody hears of them; may be nil
 	refused  error       // why no minder can be started; nil if one can
 	early    int         // minders that are killed before they write anything
 	unknown  []error     // why users cannot be looked up, one for each time; then they can
@@ -149,7 +150,12 @@ func (w *world) start() *daemon {
 	k, err := Open(Options{
 		Folder: filepath.Join(w.folder, "environments"), Boot: w.boot, Minders: minders{d}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Numbers: func() (int64, error) { w.mu.Lock(); defer w.mu.Unlock(); w.number++; return w.number, nil },
-		Limits:  func(int, string) Limits { return w.limits },
+		Limits: func(int, string) Limits {
+			if w.asked != nil {
+				w.asked()
+			}
+			return w.limits
+		},
 		Account: w.account,
 		Publish: func(e gpu.Event) { w.mu.Lock(); defer w.mu.Unlock(); w.events = append(w.events, e) },
 		Open: func(replay func(journal.Entry) error) (journal.Journal, error) {
