@@ -525,7 +525,7 @@ func (k *Keeper) removeOldRuns() {
 		old := !known || !r.current()
 		k.mu.RUnlock()
 		if _, alive, err := k.Minders.Read(name); old && err == nil && !alive {
-			_ = k.Minders.Remove(name) // else the next start does
+			_ = k.Minders.Remove(name) // else later
 		}
 	}
 }

@@ -296,6 +296,8 @@ func (k *Keeper) Run(ctx context.Context, leases Leases) error {
 			k.writing.Lock()
 			if k.tidy(time.Now()) {
 				next = 0
+			} else {
+				k.busy.Go(k.removeOldRuns)
 			}
 			k.tidying.Reset(next)
 			k.writing.Unlock()

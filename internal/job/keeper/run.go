@@ -103,8 +103,11 @@ func (k *Keeper) look(r run) {
 	record, alive, err := k.Minders.Read(r.name())
 	now := time.Now()
 	k.writing.Lock()
-	if k.stopped() || !r.current() {
+	if stopped := k.stopped(); stopped || !r.current() {
 		k.writing.Unlock()
+		if !stopped && err == nil && !alive && record.PID != 0 { // its minder lived when the run was over
+			_ = k.Minders.Remove(r.name()) // else removeOldRuns does
+		}
 		return
 	}
 	again := func(after time.Duration) {

@@ -408,6 +408,9 @@ func (m minders) Read(run string) (runs.Record, bool, error) {
 
 func (m minders) Remove(run string) error {
 	return m.d.step(func() error {
+		if r := m.d.w.runs[run]; r != nil && r.alive {
+			return errors.New("its minder lives")
+		}
 		delete(m.d.w.runs, run)
 		return nil
 	})
@@ -483,6 +486,7 @@ func (w *world) mind(name string, id process.ID) {
 		if order, err = d.Order(name, r.record.Minder()); err == nil && !d.isDead() {
 			break
 		} else if errors.Is(err, runs.ErrNoOrder) && !d.isDead() {
+			time.Sleep(50 * time.Millisecond) // it writes that down
 			w.finish(name, 0, "", "the daemon has no order for this run")
 			return
 		}
