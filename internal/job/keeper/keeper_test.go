@@ -362,6 +362,23 @@ func TestHoldCancelPriorityBegin(t *testing.T) {
 	})
 }
 
+// A task that is cancelled while its end is taken in has a cause.
+func TestCancelledAtTheEnd(t *testing.T) {
+	play(t, func(w *world) {
+		w.learns = func(of Claim) {
+			if err := w.daemon.Cancel(Act{Ref: job.Ref{Number: of.Spec.Number}}); err != nil {
+				t.Error(err)
+			}
+		}
+		s := w.submit(spec("train"))
+		w.after(2 * time.Minute)
+		if got := w.show(job.Ref{Number: s.Number}); got.State != "cancelled" || got.Cause != "cancelled by berth" || got.Code != string(job.ByCancel) {
+			t.Errorf("it is %+v", got.Job)
+		}
+		w.idle()
+	})
+}
+
 // Nothing is lost when a daemon is killed, however often, and each daemon goes on where
 // the last one was.
 func TestRestarts(t *testing.T) {

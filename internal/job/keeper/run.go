@@ -268,7 +268,7 @@ func (k *Keeper) end(r run, record runs.Record) {
 		return
 	}
 	t := *r.task(r.index) // it may have been cancelled meanwhile
-	of.Task.State, of.Task.Overran = t.State, t.Overran
+	of.Task.State, of.Task.Code, of.Task.Cause, of.Task.Overran, of.Task.Warned = t.State, t.Code, t.Cause, t.Overran, t.Warned
 	k.conclude(r, of.Task, o)
 }
 

@@ -46,6 +46,7 @@ type world struct {
 	script   func(run, id string, try int) plan
 	events   []gpu.Event
 	limits   Limits
+	learns   func(Claim) // called when a run has ended; may be nil
 	asked    func()      // called before somebody hears of them; may be nil
 	refused  error       // why no minder can be started; nil if one can
 	early    int         // minders that are killed before they write anything
@@ -364,7 +365,12 @@ func (s desk) Ends(of Claim) (time.Time, bool) {
 	return of.Task.Granted.Add(time.Duration(limit) * time.Second), limited
 }
 
-func (s desk) Learn(Claim, *job.Outcome, *job.Task) bool { return true }
+func (s desk) Learn(of Claim, _ *job.Outcome, _ *job.Task) bool {
+	if s.d.w.learns != nil {
+		s.d.w.learns(of)
+	}
+	return true
+}
 
 func (s desk) Claims() map[string][]int {
 	all := map[string][]int{}
