@@ -375,7 +375,9 @@ func (k *Keeper) follow(j *kept, index int, acts []job.Act) {
 			j.again = slices.DeleteFunc(j.again, func(i int) bool { return i == index })
 			j.paused = slices.DeleteFunc(j.paused, func(i int) bool { return i == index })
 		case job.Feed:
-			j.wait(index)
+			if j.queued[index] == nil { // else it waits when it has left its place
+				j.wait(index)
+			}
 		}
 	}
 }

@@ -379,6 +379,34 @@ func TestCancelledAtTheEnd(t *testing.T) {
 	})
 }
 
+// A task may be held and let go before it has left the queue.
+func TestHeldForAMoment(t *testing.T) {
+	play(t, func(w *world) {
+		w.room = 0
+		s := w.submit(spec("train", array("1-2")))
+		w.after(time.Second)
+		one := Act{Ref: job.Ref{Number: s.Number, Task: 2, One: true}}
+		for range 3 {
+			if err := w.daemon.Hold(one); err != nil {
+				t.Error(err)
+			}
+			if err := w.daemon.Unhold(one); err != nil {
+				t.Error(err)
+			}
+		}
+		w.after(time.Second)
+		if j := w.daemon.jobs[s.Number]; len(j.queued) != 2 || j.owner.queued != 2 {
+			t.Errorf("%d tasks are in the queue, and %d of the user", len(j.queued), j.owner.queued)
+		}
+		w.set(func() { w.room = 2 })
+		w.after(5 * time.Minute)
+		if got := w.state(s.Number); got != "done×2" {
+			t.Errorf("it is %s", got)
+		}
+		w.idle()
+	})
+}
+
 // Nothing is lost when a daemon is killed, however often, and each daemon goes on where
 // the last one was.
 func TestRestarts(t *testing.T) {
