@@ -357,11 +357,13 @@ func (k *Keeper) Overran(id string, uid int, fence uint64) {
 		index, known = j.TaskIndex(named.Task)
 	}
 	ours := known && j.TaskID(index) == id && j.task(index).Fence == fence && j.task(index).State.Busy()
+	if ours {
+		k.overran.Store(id, true) // while the run is not over, so that its end removes it
+	}
 	k.mu.RUnlock()
 	if !ours {
 		return
 	}
-	k.overran.Store(id, true)
 	go func() { // for the next daemon
 		k.writing.Lock()
 		defer k.writing.Unlock()
