@@ -502,7 +502,10 @@ func (k *Keeper) releaseStrays() {
 		stray, index, known := false, 0, false
 		if j != nil && slices.Contains(uids, j.UID) {
 			index, known = j.TaskIndex(named.Task)
-			stray = known && j.TaskID(index) == id && (j.task(index).State.Over() || j.task(index).State == job.Held)
+		}
+		if known && j.TaskID(index) == id {
+			s := j.task(index).State
+			stray = s.Over() || s == job.Held || s == job.Waiting && j.stays()
 		}
 		var of Claim
 		if stray {

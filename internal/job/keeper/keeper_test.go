@@ -407,6 +407,16 @@ func TestHeldForAMoment(t *testing.T) {
 	})
 }
 
+// A lease that was granted to a job that is held by now goes back.
+func TestTheLeaseOfAHeldJob(t *testing.T) {
+	play(t, func(w *world) {
+		s := w.submit(spec("train", func(s *job.Spec) { s.Hold = true }))
+		w.set(func() { w.leases[s.ID()] = &held{uid: s.UID, fence: 7} })
+		w.restart()
+		w.idle()
+	})
+}
+
 // Nothing is lost when a daemon is killed, however often, and each daemon goes on where
 // the last one was.
 func TestRestarts(t *testing.T) {
