@@ -334,6 +334,13 @@ func (k *Keeper) stand(ctx context.Context, j *kept, index int, of Claim) {
 	l, err := k.leases.Acquire(ctx, of)
 	k.writing.Lock()
 	here := j.queued[index]
+	if l.ID != "" && here.leaving { // it comes back when this lease is gone, or it would get it again
+		k.writing.Unlock()
+		of.Task.Fence = l.Fence
+		k.leases.Release(of)
+		l = api.Lease{}
+		k.writing.Lock()
+	}
 	k.vacate(j, index)
 	here.leave()
 	waits := j.task(index).State == job.Waiting
