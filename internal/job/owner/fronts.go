@@ -51,6 +51,9 @@ type stream struct {
 func (st *stream) put(order api.FrontOrder) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	if st.over {
+		return
+	}
 	if st.list = append(st.list, order); len(st.list) > mostOrders {
 		st.over = true
 	}
