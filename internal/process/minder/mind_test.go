@@ -439,6 +439,14 @@ func unread(t *testing.T, pipe *os.File) {
 	_ = pipe.Close()
 }
 
+// The machine is asked with its own commands, whatever the PATH of a job is.
+func TestSaid(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	if got := said("echo", "running"); got != "running" {
+		t.Errorf("it said %q", got)
+	}
+}
+
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

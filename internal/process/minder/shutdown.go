@@ -22,11 +22,16 @@ func shuttingDown() bool {
 	return len(level) == 2 && (level[1] == "0" || level[1] == "6")
 }
 
-// said returns what a command prints. It is empty if there is no such command.
+// said returns what a command prints. It is empty if there is no such command in the usual
+// folders; PATH is that of the job.
 func said(name string, arguments ...string) string {
+	program, err := child.Program(name, child.PathOf(nil))
+	if err != nil {
+		return ""
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), saidWithin)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, name, arguments...)
+	cmd := exec.CommandContext(ctx, program, arguments...)
 	cmd.Env = []string{"PATH=" + child.PathOf(nil)}
 	text, _ := cmd.Output() // both exit with an error for some answers
 	return strings.TrimSpace(string(text))
