@@ -50,12 +50,13 @@ func (k *Keeper) Submit(s job.Spec, environment []string, by gpu.By) (job.Spec, 
 	limits := k.Limits(s.UID, s.User)
 	k.writing.Lock()
 	j, err := k.submit(&s, environment, limits)
+	never := err == nil && j.condition == job.Never
 	k.writing.Unlock()
 	if err != nil {
 		return job.Spec{}, err
 	}
 	k.Publish(submittedEvent(j, by))
-	if j.condition == job.Never { // what it waits for ended a moment ago
+	if never { // what it waits for ended a moment ago
 		k.prevent(j)
 	}
 	k.feed(j.owner)

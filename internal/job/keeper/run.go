@@ -335,8 +335,9 @@ func (k *Keeper) reconsider(numbers []int64) {
 		}
 		k.judge(j)
 		k.sort(j, time.Now())
+		never := j.condition == job.Never
 		k.writing.Unlock()
-		if j.condition == job.Never {
+		if never {
 			k.prevent(j)
 		}
 		k.feed(j.owner)
@@ -457,8 +458,9 @@ func (k *Keeper) resume() {
 func (k *Keeper) adopt(r run) {
 	record, alive, err := k.Minders.Read(r.name())
 	k.mu.RLock() // its minder, or its owner, may be calling
-	current, state := r.current(), r.task(r.index).State
+	current, of := r.current(), r.claim(r.index)
 	k.mu.RUnlock()
+	state := of.Task.State
 	switch {
 	case !current:
 		return
@@ -466,7 +468,7 @@ func (k *Keeper) adopt(r run) {
 		k.launch(r.kept, r.index) // nothing says that a minder was started
 		return
 	case state == job.Stopping:
-		k.leases.End(r.claim(r.index), access.Daemon())
+		k.leases.End(of, access.Daemon())
 	}
 	k.look(r)
 	if alive {
