@@ -71,6 +71,7 @@ func newPool(t *testing.T, linger time.Duration) *Pool {
 		t.Fatal(err)
 	}
 	p := New(Options{Dir: filepath.Join(dir, "m"), Linger: linger, Processes: process.Proc()})
+	p.patience = time.Minute // a daemon may take its time on a busy machine
 	t.Cleanup(func() {
 		for _, d := range p.daemons {
 			clear(d.uses)
