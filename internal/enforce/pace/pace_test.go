@@ -396,6 +396,17 @@ func TestProcessesOfOthers(t *testing.T) {
 	}
 }
 
+// stopper waits until a process is stopped, and returns the guardian. There is none for a
+// moment when one did not answer in time.
+func (r *rig) stopper(t *testing.T, id process.ID) (guardian *guarding) {
+	t.Helper()
+	until(t, "a guardian stops it", func() bool {
+		guardian = r.guard.running()
+		return guardian != nil && stopped(t, id)
+	})
+	return guardian
+}
+
 // A guardian that is killed leaves nothing stopped: the daemon notices, and
 // starts another one.
 func TestTheGuardianIsKilled(t *testing.T) {
@@ -405,10 +416,7 @@ func TestTheGuardianIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		until(t, "it is stopped", func() bool { return stopped(t, p.id) })
-		r.guard.mu.Lock()
-		guardian := r.guard.present
-		r.guard.mu.Unlock()
+		guardian := r.stopper(t, p.id)
 		killed := time.Now()
 		_ = guardian.cmd.Process.Signal(unix.SIGKILL)
 		until(t, "it runs again", func() bool { return !stopped(t, p.id) })
@@ -424,10 +432,7 @@ func TestTheGuardianIsStopped(t *testing.T) {
 	if err := r.hold(0.3); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "it is stopped", func() bool { return stopped(t, p.id) })
-	r.guard.mu.Lock()
-	_ = r.guard.present.cmd.Process.Signal(unix.SIGSTOP)
-	r.guard.mu.Unlock()
+	_ = r.stopper(t, p.id).cmd.Process.Signal(unix.SIGSTOP)
 	until(t, "it runs again", func() bool { return !stopped(t, p.id) })
 }
 
