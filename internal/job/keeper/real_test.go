@@ -361,6 +361,7 @@ func (h *house) submit(name string, exit int, change ...func(*job.Spec)) job.Spe
 func (h *house) play() {
 	h.t.Helper()
 	h.start()
+	born := h.life
 	first := h.submit("first", 7)
 	next := h.submit("next", 0, func(s *job.Spec) { s.AfterAny = []job.Ref{{Number: first.Number}} })
 	many := h.submit("many", 3, array("1-2"))
@@ -408,7 +409,17 @@ func (h *house) play() {
 			h.t.Errorf("%s: %s (%s), exit code %v, %v; these ran: %q", want.id, shown.State, shown.Cause, shown.Exit, err, lines)
 		}
 	}
-	if left, err := h.starter.List(); err != nil || len(left) > 0 {
+	left, err := h.starter.List()
+	if l != born && len(left) > 0 { // a minder of one that was killed came when its run was over
+		h.start()
+		for ; err == nil && len(left) > 0 && patience.Err() == nil; left, err = h.starter.List() {
+			h.revive().removeOldRuns()
+			time.Sleep(10 * time.Millisecond)
+		}
+		h.life.stop()
+		<-h.life.over
+	}
+	if err != nil || len(left) > 0 {
 		h.t.Errorf("these records are left: %v, %v", left, err)
 	}
 	if h.lease.ID != "" {
