@@ -458,6 +458,9 @@ func (d *Daemon) Reload() {
 // configure applies changed settings.
 func (d *Daemon) configure(c config.Config, by access.Actor, changed []string) {
 	d.govern(c)
+	if d.jobs != nil {
+		d.jobs.LimitsChanged()
+	}
 	d.monitor.Configure(monitoring(c.GPU))
 	d.ledger.Configure(d.leasing(c))
 	d.watchdog.Configure(d.watching(c))

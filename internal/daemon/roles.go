@@ -139,6 +139,9 @@ func (d *Daemon) governAgain(lacked int) (missing []string) {
 	missing = d.govern(c)
 	if d.limits.Load() != before { // some were found
 		d.ledger.Configure(d.leasing(c))
+		if d.jobs != nil {
+			d.jobs.LimitsChanged()
+		}
 	}
 	if len(missing) < lacked {
 		d.serve(c)

@@ -5,6 +5,7 @@ import (
 	"container/heap"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -303,6 +304,24 @@ func (k *Keeper) feed(u *user) {
 		of := each.claim(each.index)
 		k.busy.Go(func() { k.stand(ctx, each.kept, each.index, of) })
 	}
+}
+
+// feedAll feeds all users.
+func (k *Keeper) feedAll() {
+	k.mu.RLock()
+	users := slices.Collect(maps.Values(k.users))
+	k.mu.RUnlock()
+	for _, u := range users {
+		k.feed(u)
+	}
+}
+
+// LimitsChanged has tasks begin that limits kept waiting, if they do not any more. It does
+// not wait for that.
+func (k *Keeper) LimitsChanged() {
+	k.writing.Lock()
+	defer k.writing.Unlock()
+	k.at(time.Now(), func(time.Time) { k.feedAll() })
 }
 
 // eligible returns since when a task may be in the queue.

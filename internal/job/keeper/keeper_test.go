@@ -552,6 +552,12 @@ func TestQuotas(t *testing.T) {
 		if _, err := w.daemon.Submit(spec("more", array("1-3")), nil, gpu.By{}); err == nil {
 			t.Error("a user has more waiting tasks than allowed")
 		}
+		w.limits.Running = gpu.Some(3)
+		w.daemon.LimitsChanged()
+		w.after(5 * time.Second)
+		if got := w.state(s.Number); got != "running×3 waiting×2" {
+			t.Errorf("with a higher limit it is %s", got)
+		}
 		w.after(10 * time.Minute)
 		if got := w.state(s.Number); got != "done×5" {
 			t.Errorf("it is %s", got)

@@ -436,14 +436,8 @@ func (k *Keeper) resume() {
 			}
 		}
 	}
-	users := make([]*user, 0, len(k.users))
-	for _, u := range k.users {
-		users = append(users, u)
-	}
 	k.writing.Unlock()
-	for _, u := range users {
-		k.feed(u)
-	}
+	k.feedAll()
 	for _, r := range runs {
 		k.adopt(r)
 	}
