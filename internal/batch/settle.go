@@ -42,15 +42,17 @@ func (r *Run) settle(w *worker, g *group, outcomes [][]byte, faults map[int]stri
 	r.deliver(settled, failed)
 }
 
-// deliver sends outcomes to the disk. Their records stay in flight until the
-// disk has them.
+// deliver counts outcomes and sends them to the disk. Their records stay in flight until
+// the disk has them.
 func (r *Run) deliver(settled []outcome.Outcome, failed int) {
+	r.mu.Lock()
+	r.tally.done += int64(len(settled))
+	r.tally.failed += int64(failed)
+	r.mu.Unlock()
 	r.sink.put(settled)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stock.inFlight -= len(settled)
-	r.tally.done += int64(len(settled))
-	r.tally.failed += int64(failed)
 	if r.finished() {
 		r.changed.Broadcast()
 	}
