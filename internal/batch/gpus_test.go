@@ -29,12 +29,30 @@ func byGPU(s Summary) map[string]int64 {
 	return out
 }
 
+// whenBothAreReady calls do when two workers are ready. Neither takes a record before.
+func (b *bench) whenBothAreReady(do func()) {
+	before := b.opt.Notify
+	var n atomic.Int64
+	both := make(chan struct{})
+	b.opt.Notify = func(e Event) {
+		before(e)
+		if e.Code != EventReady {
+			return
+		}
+		if n.Add(1) == 2 {
+			do()
+			close(both)
+		}
+		<-both
+	}
+}
+
 func TestLostLeaseEndsItsWorkerAlone(t *testing.T) {
 	t.Parallel()
 	jobs := plain(3000)
 	b := newBench(t, jobs)
 	b.opt.Batch = 4
-	b.on(EventReady, 1, func() { b.machine.lose(0) }) // both are at work
+	b.whenBothAreReady(func() { b.machine.lose(0) })
 	s := b.mustRun()
 	check(t, jobs, b.lines())
 	done := byGPU(s)
@@ -71,7 +89,7 @@ func TestRecalledPlaceIsGivenBack(t *testing.T) {
 	jobs := plain(3000)
 	b := newBench(t, jobs)
 	b.opt.Batch = 4
-	b.on(EventReady, 1, func() { b.machine.recallAll(0) }) // both are at work
+	b.whenBothAreReady(func() { b.machine.recallAll(0) })
 	s := b.mustRun()
 	check(t, jobs, b.lines())
 	if s.Retries != 0 || b.count(EventRecalled) != 1 || byGPU(s)["GPU-1"] == 0 {
@@ -278,10 +296,21 @@ func TestIdleWorkersLeave(t *testing.T) {
 	jobs := with(2, "hang")
 	b := newBench(t, jobs)
 	b.opt.IdleGrace = time.Millisecond
-	b.opt.Timeout = 300 * time.Millisecond
+	b.opt.Timeout = time.Minute
 	b.opt.Batch = 1
+	b.opt.Workers = 2
 	left := false
-	b.on(EventFailed, 0, func() { left = b.machine.held() == 1 })
+	b.whenBothAreReady(func() {
+		b.machine.mu.Lock()
+		freed := b.machine.more
+		b.machine.mu.Unlock()
+		go func() {
+			<-freed
+			left = b.count(EventFailed) == 0 // the other one still hangs
+			b.machine.loseLeases(0)
+			b.machine.loseLeases(1)
+		}()
+	})
 	b.mustRun()
 	check(t, jobs, b.lines())
 	if !left {
