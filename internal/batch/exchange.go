@@ -95,25 +95,35 @@ func (w *worker) receive() error {
 	for {
 		select {
 		case a, more := <-w.proc.messages:
-			switch {
-			case !more:
-				return &failure{chunk.Died, ""}
-			case errors.Is(a.err, errTooLong):
-				return w.outOfMemory(fmt.Sprintf("an answer of more than %d bytes", w.run.opt.AnswerBytes), a.at)
-			case isNonsense(a.err):
-				return &failure{chunk.Nonsense, a.err.Error()}
-			case a.err != nil:
-				return &failure{chunk.Died, ""}
-			}
-			return w.handle(a)
+			return w.hear(a, more)
 		case <-timer.C:
-			left := w.remaining(w.since, limit)
-			if left <= 0 {
-				return &failure{chunk.Hung, fmt.Sprintf("no answer to %s within %s", words.Count(len(w.flight[0].records), "record"), limit)}
-			}
+		}
+		if left := w.remaining(w.since, limit); left > 0 {
 			timer.Reset(left)
+			continue
+		}
+		select {
+		case a, more := <-w.proc.messages: // it came, and this goroutine was late
+			return w.hear(a, more)
+		default:
+			return &failure{chunk.Hung, fmt.Sprintf("no answer to %s within %s", words.Count(len(w.flight[0].records), "record"), limit)}
 		}
 	}
+}
+
+// hear acts on what comes from the worker; more is false if that is the end.
+func (w *worker) hear(a answer, more bool) error {
+	switch {
+	case !more:
+		return &failure{chunk.Died, ""}
+	case errors.Is(a.err, errTooLong):
+		return w.outOfMemory(fmt.Sprintf("an answer of more than %d bytes", w.run.opt.AnswerBytes), a.at)
+	case isNonsense(a.err):
+		return &failure{chunk.Nonsense, a.err.Error()}
+	case a.err != nil:
+		return &failure{chunk.Died, ""}
+	}
+	return w.handle(a)
 }
 
 func isNonsense(err error) bool {

@@ -385,10 +385,11 @@ func TestOnlyGPUBreaksForAWhile(t *testing.T) {
 // driver.
 type unkillable struct{ Process }
 
-func (unkillable) Gone() <-chan struct{}      { return nil }
-func (unkillable) LastOutput() string         { return "" }
-func (unkillable) Read(p []byte) (int, error) { return 0, os.ErrClosed }
-func (unkillable) Destroy()                   {}
+func (unkillable) Gone() <-chan struct{}          { return nil }
+func (unkillable) Rested(time.Time) time.Duration { return 0 }
+func (unkillable) LastOutput() string             { return "" }
+func (unkillable) Read(p []byte) (int, error)     { return 0, os.ErrClosed }
+func (unkillable) Destroy()                       {}
 
 // A process that cannot be killed is left behind, and that is said.
 func TestProcessThatCannotBeKilled(t *testing.T) {
@@ -398,6 +399,20 @@ func TestProcessThatCannotBeKilled(t *testing.T) {
 	p.destroy()
 	if !strings.Contains(p.exitText(nil), "cannot be killed") {
 		t.Errorf("exitText: %s", p.exitText(nil))
+	}
+}
+
+// An answer that came before its time limit counts, although the runner reads it later.
+func TestAnswerThatIsReadLate(t *testing.T) {
+	t.Parallel()
+	r := &Run{opt: Options{}.withDefaults()}
+	p := &process{Process: unkillable{}, messages: make(chan answer, 1)}
+	for range 100 {
+		p.messages <- answer{message: message{kind: messageResult}}
+		w := &worker{run: r, card: &card{}, proc: p, flight: []*group{{probe: true}}}
+		if err := w.receive(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
