@@ -321,6 +321,33 @@ func TestRefusals(t *testing.T) {
 	if err != nil {
 		t.Errorf("the place was not given back: %v", err)
 	}
+	<-g.Recall // this one was wanted back when it was granted
+	g.Release()
+}
+
+// A place may be lost or wanted back before whoever asked for it has read the grant.
+func TestPlaceThatIsLostAtOnce(t *testing.T) {
+	s, _, err := connect(t, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := s.ask(message{Type: sayAcquire, ID: 99})
+	for _, text := range []string{`{"type":"grant","id":99,"gpu":{"gpu":"GPU-0"}}`, `{"type":"recall","id":99}`, `{"type":"lost","id":99}`} {
+		if err := s.hear([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g, err := s.granted(<-answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, c := range map[string]<-chan struct{}{"wanted back": g.Recall, "lost": g.Lost} {
+		select {
+		case <-c:
+		default:
+			t.Errorf("it is not known that the place is %s", what)
+		}
+	}
 	g.Release()
 }
 

@@ -252,9 +252,9 @@ func (h *hands) acquire(ctx context.Context, m message) {
 	case err == nil:
 		p := &post{grant: g, forget: cancel, released: make(chan struct{})}
 		h.posts[m.ID] = p
-		h.begin(func() { h.watch(m.ID, p) })
 		device := g.GPU
 		h.say(message{Type: sayGrant, ID: m.ID, GPU: &device, Speed: speedOf(&g)})
+		h.begin(func() { h.watch(m.ID, p) }) // what it says comes after the grant
 	case !cancelled:
 		h.say(message{Type: sayDenied, ID: m.ID, Text: err.Error(), Lasting: errors.Is(err, batch.ErrRefused)})
 	}

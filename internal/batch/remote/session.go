@@ -197,6 +197,9 @@ func (s *Session) hear(text []byte) error {
 	case m.Type == sayGrant, m.Type == sayDenied, m.Type == sayStarted:
 		if answer := s.asked[m.ID]; answer != nil {
 			delete(s.asked, m.ID)
+			if m.Type == sayGrant && m.GPU != nil { // the next message may say that it is lost
+				s.places[m.ID] = &place{lost: make(chan struct{}), recall: make(chan struct{}), speed: m.Speed}
+			}
 			answer <- m
 		} else if m.Type == sayGrant { // nobody waits for it
 			return s.link.Say(message{Type: sayRelease, ID: m.ID})
@@ -267,6 +270,7 @@ func (s *Session) Acquire(ctx context.Context, req batch.WorkerRequest) (batch.G
 	}
 	s.mu.Lock()
 	delete(s.asked, id)
+	delete(s.places, id)
 	s.mu.Unlock()
 	select {
 	case m := <-answer: // it came meanwhile
@@ -286,12 +290,11 @@ func (s *Session) granted(m message) (batch.Grant, error) {
 		return batch.Grant{}, fmt.Errorf("%w: %s", batch.ErrRefused, strings.TrimPrefix(m.Text, batch.ErrRefused.Error()+": "))
 	case m.Type == sayDenied:
 		return batch.Grant{}, errors.New(m.Text)
-	case m.GPU == nil:
+	case m.Type != sayGrant || m.GPU == nil:
 		return batch.Grant{}, errors.New("a grant without a GPU: this is not the protocol")
 	}
-	p := &place{lost: make(chan struct{}), recall: make(chan struct{}), speed: m.Speed}
 	s.mu.Lock()
-	s.places[m.ID] = p
+	p := s.places[m.ID]
 	s.mu.Unlock()
 	select {
 	case <-s.link.Done(): // watch may not have seen it
