@@ -242,8 +242,9 @@ func (m *moving) rest(who process.ID, state move.State, awake, again bool) {
 	}
 }
 
-// duringAfter is how long a step has run when a fault happens during it.
-const duringAfter = 200 * time.Millisecond
+// duringAfter is how long a step has run when a fault happens during it. It is a variable
+// for the sake of tests.
+var duringAfter = 200 * time.Millisecond
 
 // fault triggers the fault of an order if this is its moment. It returns why the step is
 // refused, or the empty string if it is not.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device/move"
@@ -22,6 +23,7 @@ import (
 
 // helperForParking is the whole helper process, as cmd/berth-serve starts it.
 func helperForParking() {
+	duringAfter = 3 * time.Second // the driver of the tests has taken a step by then
 	err := Process{
 		In: os.Stdin, Out: os.Stdout, Gone: func() { os.Exit(1) },
 		Limit: Confine, Checkpoints: OpenCheckpoints,
