@@ -224,7 +224,7 @@ func TestStopsAlthoughAPartHangs(t *testing.T) {
 	d := p.open(t, ctx)
 	var log lines
 	d.log = slog.New(slog.NewTextHandler(&log, nil))
-	d.patience = 2 * time.Second // enough for the parts that do not hang
+	d.patience = 10 * time.Second // enough for the parts that do not hang
 	d.streams.Add(1)
 	disk := make(chan struct{}) // hangs until it is closed
 	runs := make(chan struct{})
@@ -268,6 +268,7 @@ func TestStopsWhateverHangsOutside(t *testing.T) {
 	hang := make(chan struct{})
 	defer close(hang)
 	d.users = users.New(func(int) (string, error) { <-hang; return "", nil }, time.Hour)
+	d.patience = time.Minute
 	var log lines
 	d.log = slog.New(slog.NewTextHandler(&log, nil))
 	done := make(chan error, 1)

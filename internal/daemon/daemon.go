@@ -141,6 +141,7 @@ type Daemon struct {
 	handler   http.Handler
 	parts     []part        // what runs, besides the monitor, the ledger and the doors
 	patience  time.Duration // see stopLimit
+	closing   time.Duration // see closeLimit
 }
 
 // entrance is what guards the doors.
@@ -158,7 +159,7 @@ type entrance struct {
 // Open opens the devices and reads each of them once, so that the first answer is never
 // empty. It starts nothing. Each step uses only what the steps before it have opened.
 func Open(ctx context.Context, o Options) (*Daemon, error) {
-	d := &Daemon{log: o.Log, patience: stopLimit, logs: map[string]*filelog.Log{}}
+	d := &Daemon{log: o.Log, patience: stopLimit, closing: closeLimit, logs: map[string]*filelog.Log{}}
 	d.settings = newSettings(o.Settings, d, o.Load)
 	for _, step := range []func(Options) error{
 		d.openMachine,     // 1. the devices, the accounts of users, the state folder
@@ -417,7 +418,7 @@ func (d *Daemon) Close() error {
 	select {
 	case err := <-closed:
 		return err
-	case <-time.After(closeLimit):
+	case <-time.After(d.closing):
 		return errors.New("close the devices and the journal: one of them hangs")
 	}
 }

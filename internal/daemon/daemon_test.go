@@ -76,6 +76,7 @@ func (p *place) open(t *testing.T, ctx context.Context) *Daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
+	d.closing = time.Minute
 	t.Cleanup(func() { _ = d.Close() })
 	return d
 }

@@ -221,6 +221,7 @@ func (m *model) open(t *testing.T, p *place) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.closing = time.Minute
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	d.past.Run(over) // it opens the store
