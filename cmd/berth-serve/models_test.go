@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -66,18 +67,30 @@ type models struct {
 	limit context.Context
 }
 
+// freeAddress returns an address on which nobody listens. Its port is below those that the
+// kernel gives to connections and those that berth gives to servers.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	for {
+		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 10000+rand.IntN(10000)))
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = l.Close()
+		return l.Addr().String()
+	}
+}
+
 func newModels(t *testing.T, settings string) *models {
 	t.Helper()
 	m := &models{machine: emptyMachine(t)}
 	var stop context.CancelFunc
 	m.limit, stop = context.WithTimeout(t.Context(), patience)
 	t.Cleanup(stop)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.front = l.Addr().String()
-	_ = l.Close()
+	m.front = freeAddress(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -83,12 +83,7 @@ func writePEM(t *testing.T, path, kind string, raw []byte) {
 
 // secured returns a place whose daemon serves TLS on a free port, and its address.
 func secured(t *testing.T, a *authority) (*place, string) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := free.Addr().String()
-	_ = free.Close()
+	address := freeAddress(t)
 	p := newPlace(t, "sim:1")
 	p.flags["daemon.listen"] = address
 	p.edit(t, "daemon:\n  tls_cert: "+a.path("server.pem")+"\n  tls_key: "+a.path("server.key")+"\n  tls_client_ca: "+a.path("ca.pem")+"\nusers:\n  cert:node7: {role: operator}\n")

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -48,6 +49,16 @@ func newPlace(t *testing.T, devices string) *place {
 		"daemon.devices": devices, "daemon.state_dir": filepath.Join(dir, "state"),
 		"daemon.socket": filepath.Join(dir, "run", "berth.sock"), "daemon.listen": "127.0.0.1:0",
 	}}
+}
+
+// freeAddress returns an address on which nobody listens, and that no connection takes.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
 // scenario writes a scenario of the simulator to a file, and returns the devices

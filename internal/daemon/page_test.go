@@ -91,12 +91,7 @@ func act(t *testing.T, browser *http.Client, address string) int {
 // A session survives a restart of the daemon, and one that was ended does not.
 func TestSessionsSurviveARestart(t *testing.T) {
 	p := newPlace(t, "sim:1")
-	l, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free, to come back to
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.flags["daemon.listen"] = l.Addr().String()
-	_ = l.Close()
+	p.flags["daemon.listen"] = freeAddress(t) // to come back to
 	c, end := p.start(t)
 	browser, address := browse(t, c, nil)
 	if got := act(t, browser, address); got != http.StatusOK {
