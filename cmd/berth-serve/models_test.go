@@ -171,6 +171,7 @@ func (m *models) try(model string) (a answer, status int, text string, err error
 	if err != nil {
 		return a, 0, "", err
 	}
+	r.Close = true // the front may not be the one of the last request
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return a, 0, "", err
