@@ -66,6 +66,7 @@ type Meters struct {
 	devices  map[string]*unit
 	leases   map[uint64]*use // existing leases, by fence
 	gone     []ended         // leases that ended last, the newest at the end
+	unmet    []uint64        // fences of those that ended last without being on a device
 	accounts map[Account]Amount
 	perUser  map[string]int // number of accounts
 	services map[string]Amount
@@ -158,7 +159,7 @@ func (ms *Meters) parties(uuid string, here []Process) map[Party][]int {
 	parties := map[Party][]int{}
 	for _, p := range here {
 		party := Others
-		if p.Lease != nil && !ms.left(p.Lease.Fence).Known() {
+		if p.Lease != nil && !ms.left(p.Lease.Fence).Known() && !slices.Contains(ms.unmet, p.Lease.Fence) {
 			party = Party(p.Lease.Fence)
 			ms.meet(p.Lease, uuid)
 		}
@@ -297,7 +298,11 @@ func (ms *Meters) Ended(l *lease.Lease, at time.Time) Used {
 	used := Used{Joules: ms.Close(l.Fence, at)}
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
-	if u := ms.leases[l.Fence]; u != nil && u.Seconds >= leastWork {
+	switch u := ms.leases[l.Fence]; {
+	case u == nil: // a sample under way may still have it
+		ms.unmet = append(ms.unmet, l.Fence)
+		ms.unmet = ms.unmet[max(len(ms.unmet)-mostGone, 0):]
+	case u.Seconds >= leastWork:
 		used.Watts = gpu.Some(gpu.Watts(float64(u.Work.Joules()) / u.Seconds))
 	}
 	delete(ms.leases, l.Fence)

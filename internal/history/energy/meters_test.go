@@ -273,6 +273,17 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
+// A lease that ends before its first sample is observed is not met afterwards.
+func TestLeaseThatEndsDuringItsFirstSample(t *testing.T) {
+	k := New(Options{})
+	l := held(1, "ada", "", "train.py")
+	k.Ended(l, noon)
+	k.Observe(card, second(1, 500), []Process{{10, l}})
+	if len(k.leases) != 0 || k.Lease(1).Known() {
+		t.Errorf("there are %d leases; it used %v", len(k.leases), k.Lease(1))
+	}
+}
+
 // A user who makes up names takes no room from others.
 func TestAccountsAreBounded(t *testing.T) {
 	k := New(Options{})
