@@ -51,6 +51,8 @@ type Alerts struct {
 	Options
 	file *file.State[document]
 
+	telling sync.Mutex // locked before mu, until the events of a change are told: they come in the order of the changes
+
 	mu     sync.Mutex // guards what follows; not held during a query
 	groups []*group
 	at     *running  // nil unless Run runs

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -392,6 +393,30 @@ func TestRulesChange(t *testing.T) {
 		if synctest.Wait(); len(w.asked) != 0 || len(w.Groups()) != 0 {
 			t.Errorf("%d questions without rules", len(w.asked))
 		}
+	})
+}
+
+// An alert whose rule goes as it fires is over afterwards, not before.
+func TestARuleThatGoesAsItsAlertFires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "")
+		var going sync.WaitGroup
+		told := w.Event
+		w.Event = func(e gpu.Event) {
+			if e.Code == gpu.EventAlert {
+				going.Go(func() { w.Configure(nil) })
+				for range 100 {
+					runtime.Gosched() // so that it could come first
+				}
+			}
+			told(e)
+		}
+		w.Configure(hotRules(0))
+		defer w.runs()()
+		w.heat(map[string]float64{"GPU-a": 81})
+		time.Sleep(time.Minute)
+		going.Wait()
+		w.expect("its end", "alert critical Hot: GPU-a is at 81", "alert_resolved info Hot is over: its rule is gone")
 	})
 }
 

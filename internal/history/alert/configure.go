@@ -20,6 +20,8 @@ import (
 func (as *Alerts) Configure(list []Group) (changed bool) {
 	now := time.Now()
 	var tell []gpu.Event
+	as.telling.Lock()
+	defer as.telling.Unlock()
 	as.mu.Lock()
 	before := map[string]*group{}
 	for _, g := range as.groups {

@@ -92,6 +92,8 @@ func (as *Alerts) evaluateRule(ctx context.Context, g *group, i int) {
 	if err == nil && asked.Err() != nil {
 		err = fmt.Errorf("the templates took longer than %v", min(timeLimit, g.Interval))
 	}
+	as.telling.Lock()
+	defer as.telling.Unlock()
 	as.mu.Lock()
 	if ctx.Err() != nil { // the group is gone, and so are its alerts
 		as.mu.Unlock()
