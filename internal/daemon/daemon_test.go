@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -265,6 +267,32 @@ func TestSecondDaemonIsRefused(t *testing.T) {
 	p.flags["daemon.state_dir"] = filepath.Join(p.dir, "other")
 	if err := p.open(t, t.Context()).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "already") {
 		t.Errorf("a second daemon on the same socket said %v", err)
+	}
+}
+
+// A daemon that has no room for more callers is alive.
+func TestSocketOfABusyDaemonIsLeft(t *testing.T) {
+	path := filepath.Join(newPlace(t, "sim:1").dir, "s")
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(fd)
+	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}), syscall.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	for { // nobody accepts them
+		conn, err := net.Dial("unix", path)
+		if errors.Is(err, syscall.EAGAIN) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	if _, err := listenSocket(config.Daemon{Socket: path}); err == nil || !strings.Contains(err.Error(), "already") {
+		t.Errorf("a second daemon said %v", err)
 	}
 }
 

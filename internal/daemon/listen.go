@@ -137,8 +137,11 @@ func listenSocket(c config.Daemon) (net.Listener, error) {
 	if err := makePassable(filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("make the folder of the socket: %w (choose another with --socket)", err)
 	}
-	if conn, err := net.Dial("unix", path); err == nil {
+	conn, err := net.Dial("unix", path)
+	if err == nil {
 		_ = conn.Close()
+	}
+	if err == nil || errors.Is(err, syscall.EAGAIN) { // it has no room for more callers
 		return nil, fmt.Errorf("a daemon already answers on %s: stop it first, or give this one another --socket and --state-dir", path)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
