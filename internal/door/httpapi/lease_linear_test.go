@@ -172,7 +172,7 @@ func TestLeasesAreLinearizable(t *testing.T) {
 	group.Wait()
 
 	spec := specification(capacity)
-	if result := porcupine.CheckOperationsTimeout(spec, history, 20*time.Second); result != porcupine.Ok {
+	if result := porcupine.CheckOperationsTimeout(spec, history, 5*time.Minute); result != porcupine.Ok {
 		t.Errorf("the history is %s", result)
 	}
 	codes := map[string]int{}
@@ -207,7 +207,7 @@ func TestLeasesAreLinearizable(t *testing.T) {
 				break
 			}
 		}
-		if result := porcupine.CheckOperationsTimeout(spec, spoilt, 20*time.Second); result != porcupine.Illegal {
+		if result := porcupine.CheckOperationsTimeout(spec, spoilt, 5*time.Minute); result != porcupine.Illegal {
 			t.Errorf("a history with %s is %s", name, result)
 		}
 	}

@@ -85,6 +85,7 @@ type leaseStream struct {
 	cancel context.CancelFunc
 
 	most    int            // calls that may be under way at once
+	grace   time.Duration  // see farewell
 	queue   *fair.Queue    // of the user; nil for an administrator, who has none
 	uid     int            // of the user
 	working sync.WaitGroup // goroutines that run calls
@@ -102,7 +103,7 @@ type leaseStream struct {
 
 func newStream(s *server, ctx context.Context, conn net.Conn, in *bufio.Reader) *leaseStream {
 	st := &leaseStream{
-		server: s, conn: conn, in: wire.NewReader(in, wire.MaxRequest), calls: map[uint32]context.CancelFunc{}, most: maxCalls,
+		server: s, conn: conn, in: wire.NewReader(in, wire.MaxRequest), calls: map[uint32]context.CancelFunc{}, most: maxCalls, grace: farewell,
 		jobs: make(chan job), resting: make(chan struct{}, maxResting),
 	}
 	st.ctx, st.cancel = context.WithCancel(ctx)
@@ -114,7 +115,7 @@ func newStream(s *server, ctx context.Context, conn net.Conn, in *bufio.Reader) 
 func (st *leaseStream) serve() {
 	hurry := context.AfterFunc(st.ctx, func() {
 		_ = st.conn.SetReadDeadline(time.Now())
-		_ = st.conn.SetWriteDeadline(time.Now().Add(farewell))
+		_ = st.conn.SetWriteDeadline(time.Now().Add(st.grace))
 	})
 	defer hurry()
 	for {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -299,6 +300,7 @@ func TestStreamEndsWithTheDaemon(t *testing.T) {
 	mine, theirs := net.Pipe()
 	ctx, stop := context.WithCancel(withIdentity(t.Context(), user(4711)))
 	st := newStream(d.server, ctx, theirs, bufio.NewReader(theirs))
+	st.grace = time.Minute
 	over := make(chan struct{})
 	go func() { defer close(over); st.serve(); _ = theirs.Close() }()
 	l := &line{t, mine, wire.NewReader(bufio.NewReader(mine), wire.MaxAnswer)}
