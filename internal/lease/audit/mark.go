@@ -49,6 +49,8 @@ func (m *Marked) Reading(replay func(journal.Entry) error) func(journal.Entry) e
 
 // Over makes m write to j from now on, and returns m.
 func (m *Marked) Over(j journal.Journal) journal.Journal {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.Journal = j
 	return m
 }
