@@ -24,6 +24,13 @@ var sizes = map[string]func(i, n int) gpu.MiB{
 	"random":  func(i, n int) gpu.MiB { return gpu.MiB(7_843 + rand.New(rand.NewPCG(uint64(i), 7)).IntN(135_157)) },
 }
 
+// sit keeps everybody else from the book until the function that it returns is called.
+func (k *keeper) sit() (leave func()) {
+	k.seat <- struct{}{}
+	k.Ledger.mu.Lock()
+	return func() { k.Ledger.mu.Unlock(); <-k.seat }
+}
+
 // longQueue is a ledger with four devices, of which a part is leased, and n
 // requests of as many users that wait for the rest.
 func longQueue(t tester, n, users int, size func(i, n int) gpu.MiB) *keeper {
@@ -34,8 +41,7 @@ func longQueue(t tester, n, users int, size func(i, n int) gpu.MiB) *keeper {
 		k.device(i, 143_771)
 		k.grant(want(fmt.Sprint("holder-", i), 50_000, at(dev(i)), of(60)))
 	}
-	k.Ledger.mu.Lock()
-	defer k.Ledger.mu.Unlock()
+	defer k.sit()()
 	now := time.Now()
 	for i := range n {
 		r := want(fmt.Sprint("w-", i), size(i, n), of(i%users))
@@ -52,8 +58,7 @@ func longQueue(t tester, n, users int, size func(i, n int) gpu.MiB) *keeper {
 // inLanes puts every request into a lane of its own, and a tiny one behind them, so
 // that it takes long until nobody can pass any more.
 func inLanes(k *keeper) {
-	k.Ledger.mu.Lock()
-	defer k.Ledger.mu.Unlock()
+	defer k.sit()()
 	now := time.Now()
 	for i, r := range slices.Clone(k.book.Waiting()) {
 		_, _ = k.apply(lease.Withdraw{Key: r.Key(), By: access.Daemon()}, now)
@@ -124,8 +129,7 @@ func TestWorkOfALongQueue(t *testing.T) {
 func workOfChanges(t *testing.T, n, users int, size func(i, n int) gpu.MiB) float64 {
 	k := longQueue(t, n, users, size)
 	defer k.die(func() {}) // the changes are not in the journal
-	k.Ledger.mu.Lock()
-	defer k.Ledger.mu.Unlock()
+	defer k.sit()()
 	now := time.Now()
 	k.dirty = true
 	k.serve(now)
