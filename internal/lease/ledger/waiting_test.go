@@ -161,7 +161,7 @@ func TestPlacesOfProcesses(t *testing.T) {
 
 	k = w.start(t)
 	k.device(0, 100)
-	if err := k.refused(want("lives", 100, long, repeated, k.bound(other.Process.Pid))); !errors.Is(err, lease.ErrWaiting) {
+	if err := k.refused(want("lives", 100, wait(time.Second), repeated, k.bound(other.Process.Pid))); !errors.Is(err, lease.ErrWaiting) {
 		t.Errorf("another process was refused with %v", err)
 	}
 	if got, order := k.waiting(), []string{"dies", "lives"}; !slices.Equal(got, order) {
