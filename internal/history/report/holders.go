@@ -237,13 +237,14 @@ func (s *period) waits() api.WaitingPeriod {
 		}
 		count := api.WaitCount{Below: b.below, Count: max(math.Round(b.count-before), 0)}
 		if math.IsInf(b.below, 1) {
-			count.Below, w.Answered = 0, math.Round(b.count)
+			count.Below = 0
 		}
 		w.Times, before = append(w.Times, count), b.count
 	}
-	if w.Answered > 0 {
-		w.Mean = gpu.Some(s.grown(first("waits_sum")) / w.Answered)
+	if before > 0 { // all that were answered
+		w.Mean = gpu.Some(s.grown(first("waits_sum")) / before)
 	}
+	w.Answered = math.Round(s.grown(first("granted")))
 	w.Refused = math.Round(s.grown(first("refused")))
 	queue := average(first("queue"))
 	w.Queue = queue.value()

@@ -73,6 +73,7 @@ func past() Answers {
 				line(18, func(i int) float64 { return float64(i) }, "le", "0.001"), line(18, func(i int) float64 { return float64(i) }, "le", "0.1"),
 				line(18, func(i int) float64 { return float64(i) * 1.5 }, "le", "60"), line(18, func(i int) float64 { return float64(i) * 2 }, "le", "+Inf"),
 			},
+			"granted":   {line(18, func(i int) float64 { return float64(i) * 1.5 })},
 			"waits_sum": {line(18, func(i int) float64 { return float64(i) * 20 })},
 		},
 	}
@@ -120,7 +121,7 @@ func TestPeriod(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the programs (-want +got):\n%s", diff)
 	}
-	if w := r.Waiting; w.Answered != 430 || w.Mean.Or(0) != 10 || w.Queue != 0.5 || w.Longest != 4 ||
+	if w := r.Waiting; w.Answered != 323 || w.Mean.Or(0) != 10 || w.Queue != 0.5 || w.Longest != 4 ||
 		!cmp.Equal(w.Times, []api.WaitCount{{Below: 0.1, Count: 215}, {Below: 60, Count: 108}, {Count: 108}}) {
 		t.Errorf("waiting: %+v", w)
 	}

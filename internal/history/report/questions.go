@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -34,6 +35,7 @@ func (p Period) Step() time.Duration {
 type Question struct {
 	Name string // key of the answer in Answers.Series
 	Expr string // in PromQL
+	From time.Time
 	Step time.Duration
 }
 
@@ -41,7 +43,8 @@ type Question struct {
 const trouble = "critical|overheat|device_lost|device_fault|device_quarantined|lease_over_limit|lease_stop|lease_stopped|lease_timeout|lease_revoked|lease_expired|foreign_use|journal|alert"
 
 // Questions returns the questions to the store of the past. Each point of an answer
-// covers the step that ends there, whatever the distance between the samples.
+// covers the step that ends there, whatever the distance between the samples. Answers about
+// counters begin with what they were before the first step.
 func (p Period) Questions() []Question {
 	step := p.Step()
 	over := fmt.Sprintf("[%ds]", int(step.Seconds()))
@@ -85,12 +88,15 @@ func (p Period) Questions() []Question {
 		{Name: "queue_most", Expr: "max(max_over_time(berth_queue_length:max" + over + ")) or max(max_over_time(berth_queue_length" + over + "))"},
 		{Name: "waits", Expr: last("le", "gpu_allocation_duration_seconds_bucket")},
 		{Name: "waits_sum", Expr: "max(last_over_time(gpu_allocation_duration_seconds_sum" + over + "))"},
+		{Name: "granted", Expr: `max(last_over_time(gpu_allocation_requests_total{status="granted"}` + over + "))"},
 		{Name: "refused", Expr: `max(last_over_time(gpu_allocation_requests_total{status="failed"}` + over + "))"},
 		{Name: "events", Expr: last("code", `berth_events_total{code=~"`+trouble+`"}`)},
 	}
-	for i := range list {
-		list[i].Step = step
+	for i, q := range list {
+		if list[i].From, list[i].Step = p.From, step; !strings.Contains(q.Expr, "last_over_time") {
+			list[i].From = p.From.Add(step)
+		}
 	}
 	mark := max(leastMark, (p.Until.Sub(p.From)/mostMarks + time.Second).Truncate(time.Second))
-	return append(list, Question{Name: "up", Expr: fmt.Sprintf("max(present_over_time(up[%ds]))", int(mark.Seconds())), Step: mark})
+	return append(list, Question{Name: "up", Expr: fmt.Sprintf("max(present_over_time(up[%ds]))", int(mark.Seconds())), From: p.From.Add(mark), Step: mark})
 }

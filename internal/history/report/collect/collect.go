@@ -47,7 +47,7 @@ func Report(ctx context.Context, c *client.Client, period *report.Period, now ti
 func ask(ctx context.Context, c *client.Client, p report.Period, a *report.Answers) error {
 	found := map[string][]api.QuerySeries{}
 	for _, q := range p.Questions() {
-		answer, err := c.QueryRange(ctx, q.Expr, client.QueryRange{From: p.From.Add(q.Step), To: p.Until, Step: q.Step})
+		answer, err := c.QueryRange(ctx, q.Expr, client.QueryRange{From: q.From, To: p.Until, Step: q.Step})
 		problem := (*api.Problem)(nil)
 		switch {
 		case errors.As(err, &problem) && problem.Status == http.StatusNotFound:

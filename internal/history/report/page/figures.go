@@ -44,7 +44,7 @@ func (b *builder) figures() (list []figure) {
 	add(leased > 0, "Memory leased", percent(leased, total), memoryHours(leased))
 	add(asked > 0, "Asked and not used", percent(wasted, asked), memoryHours(wasted))
 	add(measured > 0 && leased > 0, "Leased and idle", hours(idle), percent(idle, measured)+" of the time of the GPUs")
-	add(waiting.Mean.Known(), "Waiting", wait(waiting.Mean.Or(0)), "on average, for "+words.CountThousands(int64(waiting.Answered), "lease"))
+	add(waiting.Mean.Known(), "Waiting", wait(waiting.Mean.Or(0)), "on average, for each request")
 	add(hottest.Known(), "Hottest", optional(hottest, "%.0f °C"), "of all GPUs")
 	add(counted, "Energy", energy.String(), cost)
 	add(b.p.Source == "past", "Faults", strconv.Itoa(int(faults)), "events that tell of trouble")

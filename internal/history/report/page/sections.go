@@ -151,16 +151,19 @@ func program(p *api.ProgramPeriod) string {
 func (b *builder) waiting() section {
 	w := &b.p.Waiting
 	plot := chart.BarPlot{Title: "How long requests waited", Parts: []chart.Series{{Class: "c0"}}}
-	from := "0"
+	from, all := "0", 0.0
+	for _, c := range w.Times {
+		all += c.Count
+	}
 	for _, c := range w.Times {
 		name := "longer than " + from
 		if c.Below > 0 {
 			name = "less than " + wait(c.Below)
 			from = wait(c.Below)
 		}
-		plot.Bars = append(plot.Bars, chart.Bar{Name: name, Parts: []float64{c.Count}, Note: words.Thousands(int64(c.Count)) + " (" + percent(c.Count, w.Answered) + ")"})
+		plot.Bars = append(plot.Bars, chart.Bar{Name: name, Parts: []float64{c.Count}, Note: words.Thousands(int64(c.Count)) + " (" + percent(c.Count, all) + ")"})
 	}
-	if w.Answered == 0 {
+	if all == 0 {
 		plot.Bars = nil
 	}
 	queue := b.frame("Requests that wait", "")
