@@ -236,12 +236,9 @@ func settingsAct(by access.Actor, before, after *config.Settings) api.AuditEntry
 	for name, value := range is {
 		act.Before[name], act.After[name] = said(""), value
 	}
-	for name, h := range after.Config.Hooks {
-		old := before.Config.Hooks[name]
-		for field, secret := range map[string][2]string{"url": {old.URL, h.URL}, "secret": {old.Secret, h.Secret}} {
-			if key := "hooks." + name + "." + field; secret[0] != "" && secret[1] != "" && secret[0] != secret[1] {
-				act.Before[key], act.After[key] = "set", "set to another one"
-			}
+	for _, d := range before.Differences(after) {
+		if hidden(d) {
+			act.Before[d.Name], act.After[d.Name] = "set", "set to another one"
 		}
 	}
 	return act
@@ -270,9 +267,17 @@ func differences(before, after *config.Settings) []string {
 	for name, old := range was { // for devices that have no settings any more
 		list = append(list, fmt.Sprintf("%s is not set (was %s)", name, said(old)))
 	}
+	for _, d := range before.Differences(after) {
+		if hidden(d) && !strings.HasPrefix(d.Name, "hooks.") {
+			list = append(list, d.Name+" has changed")
+		}
+	}
 	slices.Sort(list)
 	return list
 }
+
+// hidden reports whether a setting that differs is a secret, which reads as before.
+func hidden(d config.Difference) bool { return d.Was == "set" && d.Is == "changed" }
 
 func ofHook(s config.Setting) bool { return strings.HasPrefix(s.Name, "hooks.") }
 
