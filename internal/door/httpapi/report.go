@@ -102,5 +102,5 @@ func periodOf(since, until string, now time.Time) (*report.Period, *api.Problem)
 	case length > reporting.Longest:
 		return nil, wrong("since", "must be at most 1098 days before the end")
 	}
-	return &report.Period{From: begin, Until: end}, nil
+	return &report.Period{From: begin.In(now.Location()), Until: end.In(now.Location())}, nil // the page shows them in the time zone of the daemon
 }
