@@ -137,7 +137,7 @@ func (c *Client) ChangeJob(ctx context.Context, id string, change api.JobChange)
 // LogQuery says which part of a log a reader wants.
 type LogQuery struct {
 	Errors bool // the log of errors, if the job has one of its own
-	Lines  int  // only the last so many lines; 0 means all
+	Lines  int  // only the last so many lines; 0 means all, of the last 64 MiB
 	Follow bool // go on until the job has ended; for a service, without end
 }
 

@@ -258,7 +258,7 @@ func (l serviceLogs) follow(ctx context.Context, s *service.Spec, path string, l
 	from, to := io.Pipe()
 	failed := make(chan error, 1)
 	go func() {
-		err := l.minders.ReadLog(ctx, minder.Reading{User: s.User, UID: s.UID, Path: path, Follow: true}, ctx.Done(), nil, to)
+		err := l.minders.ReadLog(ctx, minder.Reading{User: s.User, UID: s.UID, Path: path, Most: 1 << 20, Follow: true}, ctx.Done(), nil, to)
 		_ = to.CloseWithError(cmp.Or(err, error(io.EOF)))
 		failed <- err
 	}()

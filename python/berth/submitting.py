@@ -220,7 +220,7 @@ class Job:
 
     def log(self, *, errors: bool = False, lines: Optional[int] = None) -> str:
         """Returns what the job has printed; with ``errors``, the log of errors if it
-        has one of its own. ``lines`` is how many of the last lines; None: all."""
+        has one of its own. ``lines`` is how many of the last lines; None: all, of the last 64 MiB."""
         return run(calls.job_log(self.id, errors=errors, lines=lines, client=self._client))
 
     def cancel(self) -> "Job":

@@ -59,7 +59,7 @@ func registerJobs(s *server) {
 		return s.Desk.Order(by, b)
 	})
 	log := on("GET /api/jobs/{id}/log", "job-log", "The log of a job or a task",
-		"A process with the rights of the owner reads it. Without follow, the answer has at most the last MiB. With follow, it goes on until the task has ended.", missing, conflict, http.StatusUnprocessableEntity)
+		"A process with the rights of the owner reads it. Without follow, the answer has at most the last 64 MiB. With follow, it goes on until the task has ended.", missing, conflict, http.StatusUnprocessableEntity)
 	longest := 128
 	log.Parameters = []*huma.Param{
 		{Name: "id", In: "path", Required: true, Description: "Id of the job or of the task.", Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &longest}},

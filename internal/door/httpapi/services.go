@@ -36,7 +36,7 @@ func registerServices(s *server) {
 		})
 	}
 	log := on("GET /api/services/{name}/log", "service-log", "The log of a service",
-		"A process with the rights of its user reads it. Without follow, the answer has at most the last MiB. With follow, it goes on until the caller leaves.", missing, conflict, http.StatusUnprocessableEntity)
+		"A process with the rights of its user reads it. Without follow, the answer has at most the last 64 MiB. With follow, it goes on until the caller leaves.", missing, conflict, http.StatusUnprocessableEntity)
 	longest := 128
 	log.Parameters = []*huma.Param{
 		{Name: "name", In: "path", Required: true, Description: "Name of the service.", Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &longest}},

@@ -25,15 +25,14 @@ type Reading struct {
 
 	Lines  int   `json:"lines,omitempty"`  // only the last lines; 0 means all
 	Offset int64 `json:"offset,omitempty"` // leave out what is before
-	Most   int64 `json:"most,omitempty"`   // at most so many bytes from the end, and from Offset; 0 means the usual limit
+	Most   int64 `json:"most,omitempty"`   // at most so many bytes from the end, and from Offset; 0 means mostLog
 	Follow bool  `json:"follow,omitempty"` // go on with what is written later
 }
 
 const (
-	// usualLog and mostLog are limits of what is read at once of a log, in bytes. What
-	// comes while it is followed does not count.
-	usualLog = 1 << 20
-	mostLog  = 64 << 20
+	// mostLog limits what is read at once of a log, in bytes. What comes while it is
+	// followed does not count.
+	mostLog = 64 << 20
 
 	// mostReading limits how many logs are read at a time for a user.
 	mostReading = 16
@@ -249,7 +248,7 @@ func openTo(r Reading) (*os.File, int64, error) {
 // most returns how much is read at once.
 func (r Reading) most() int64 {
 	if r.Most <= 0 {
-		return usualLog
+		return mostLog
 	}
 	return min(r.Most, mostLog)
 }

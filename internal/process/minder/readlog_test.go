@@ -26,7 +26,7 @@ func (w *world) log(text string) string {
 func TestReadLog(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	long := strings.Repeat("x", usualLog)
+	long := strings.Repeat("x", 1<<20)
 	for name, test := range map[string]struct {
 		text   string
 		r      Reading
@@ -44,8 +44,8 @@ func TestReadLog(t *testing.T) {
 		"a part":                 {"one\ntwo\n", Reading{Offset: 4, Most: 2}, "tw", 4},
 		"the last bytes":         {"one\ntwo\n", Reading{Most: 2}, "o\n", 6},
 		"lines in few bytes":     {"one\ntwo\n", Reading{Lines: 2, Most: 5}, "\ntwo\n", 3},
-		"the usual limit":        {"begin" + long, Reading{}, long, 5},
-		"one line without end":   {"begin" + long, Reading{Lines: 1}, long, 5},
+		"many blocks":            {"begin" + long, Reading{}, "begin" + long, 0},
+		"one line without end":   {"begin" + long, Reading{Lines: 1, Most: 1 << 20}, long, 5},
 	} {
 		r := test.r
 		r.User, r.UID, r.Path = w.name, w.uid, w.log(test.text)
