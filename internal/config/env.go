@@ -26,7 +26,7 @@ func ParseEnv(environ []string) (Layer, error) {
 		path []string
 		f    *field
 	}
-	known := map[string]target{"BERTH_URL": {}} // for clients only
+	known := map[string]target{"BERTH_URL": {}, "BERTH_JOB": {}} // for clients, and of a job
 	sections := []string{"BERTH_SERVICES_", "BERTH_HOOKS_"}
 	each(schema(), nil, func(path []string, f *field) {
 		for _, name := range envNames(path, f) {

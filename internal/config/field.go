@@ -126,7 +126,7 @@ type Field struct {
 	Range   string // "above 0, at most 150"; empty means any
 	Doc     string
 	Env     []string // the variables that set it, the long name first
-	Flag    string   // without dashes; empty if there is none
+	Flag    string   // of berth serve, without dashes; empty if there is none
 	Secret  bool     // never show its value
 	Role    string   // the least role that may change it at run time; empty means nobody
 }
@@ -140,7 +140,7 @@ func Describe() []Field {
 		list = append(list, Field{
 			Name: dotted(path), Unit: f.kind.unit(),
 			Default: shownDefault(root, path, f), Range: f.rangeText(), Doc: f.doc,
-			Env: envNames(path, f), Flag: flagName(path, f), Secret: f.secret, Role: f.role(path),
+			Env: envNames(path, f), Flag: serveFlag(path, f), Secret: f.secret, Role: f.role(path),
 		})
 	})
 	return list
@@ -197,9 +197,10 @@ func (f *field) repeats(around []field) bool {
 
 func dotted(path []string) string { return strings.Join(path, ".") }
 
-// envNames returns the variables that set a field; a field inside a map has none.
+// envNames returns the variables that set a field; a list, and a field inside a map, has
+// none.
 func envNames(path []string, f *field) []string {
-	if len(path) > 2 {
+	if len(path) > 2 || f.kind == list {
 		return nil
 	}
 	long := strings.ToUpper("BERTH_" + strings.Join(path, "_"))
@@ -219,6 +220,15 @@ func flagName(path []string, f *field) string {
 		path = path[1:]
 	}
 	return strings.ReplaceAll(strings.Join(path, "-"), "_", "-")
+}
+
+// serveFlag returns the flag of berth serve that sets a field; empty if it has none.
+func serveFlag(path []string, f *field) string {
+	switch dotted(path) {
+	case "daemon.devices", "daemon.state_dir", "daemon.socket", "daemon.listen", "daemon.log_level":
+		return flagName(path, f)
+	}
+	return ""
 }
 
 func (f *field) rangeText() string {
