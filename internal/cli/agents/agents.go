@@ -63,7 +63,7 @@ func (a *agent) server() *mcp.Server {
 	look(s, a, "status", "Every GPU: state, load, memory, temperature, who holds it, and what needs a person", (*agent).status)
 	look(s, a, "waiting", "Who waits for a GPU, since when, and what stands in the way of each", (*agent).waiting)
 	look(s, a, "explain", "Whether a request for GPU memory would be granted now, what is in its way on each GPU, and what smaller request would be granted", (*agent).explain)
-	look(s, a, "query", "Ask about measurements of GPUs, now or over the last hours, in PromQL; gpu_temperature_celsius, gpu_utilization_percent and gpu_memory_used_mb are some of the names", (*agent).query)
+	look(s, a, "query", "Ask about measurements of GPUs, now or over the last hours, in PromQL; gpu_temperature_celsius, gpu_utilization_percent and gpu_memory_usage_mb are some of the names", (*agent).query)
 	look(s, a, "jobs", "Jobs and how they stand, the newest first", (*agent).jobs)
 	look(s, a, "job", "One job with its tasks, or one task: what it waits for, or how it ended and why", (*agent).job)
 	look(s, a, "log", "The last lines of the log of a job or a task", (*agent).log)
@@ -279,7 +279,7 @@ func (a *agent) submit(ctx context.Context, in jobWanted) (any, error) {
 		}
 	}
 	return a.daemon.Submit(ctx, api.JobRequest{
-		Command: in.Command, Name: in.Name, Directory: in.Directory, Environment: a.Environ, After: in.After, Hold: in.Hold, Lease: lease,
+		Command: in.Command, Name: in.Name, Directory: in.Directory, Environment: console.OwnEnviron(a.Environ), After: in.After, Hold: in.Hold, Lease: lease,
 	})
 }
 

@@ -129,3 +129,12 @@ type Env struct {
 	// one if empty), the environment, and the settings saved at run time.
 	Settings func(file string) (*config.Settings, error)
 }
+
+// OwnEnviron returns variables without those of the job and the lease that this command
+// runs under, which are not those of a new job.
+func OwnEnviron(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return slices.Contains([]string{"BERTH_JOB", "BERTH_TASK", "BERTH_LEASE", "BERTH_FENCE", "BERTH_MINDER"}, name) || strings.HasPrefix(name, "BERTH_PARAM_")
+	})
+}

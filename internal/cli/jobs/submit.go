@@ -200,7 +200,7 @@ func (o *submitOptions) fillPlace() (err error) {
 	o.job.Umask, o.job.HostMemory = gpu.Some(umask), gpu.MiB(o.host)
 	switch o.export {
 	case "all":
-		o.job.Environment = slices.DeleteFunc(slices.Clone(o.Environ), isOfJob)
+		o.job.Environment = console.OwnEnviron(o.Environ)
 	case "none":
 		if len(o.variables) > 0 { // they come on top of what the daemon would give it
 			o.job.Environment = slices.DeleteFunc(slices.Clone(o.Environ), func(v string) bool { return !isPlain(v) })
@@ -229,13 +229,6 @@ func (o *submitOptions) fillPlace() (err error) {
 func isPlain(variable string) bool {
 	name, _, _ := strings.Cut(variable, "=")
 	return slices.Contains([]string{"HOME", "USER", "LOGNAME", "SHELL", "PATH"}, name)
-}
-
-// isOfJob reports whether a variable describes the job or the lease that this command runs
-// under, which is not that of the new job.
-func isOfJob(variable string) bool {
-	name, _, _ := strings.Cut(variable, "=")
-	return slices.Contains([]string{"BERTH_JOB", "BERTH_TASK", "BERTH_LEASE", "BERTH_FENCE", "BERTH_MINDER"}, name) || strings.HasPrefix(name, "BERTH_PARAM_")
 }
 
 // fillTasks sets the parameters.
