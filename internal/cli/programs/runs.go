@@ -194,6 +194,11 @@ func device(r *Result) string {
 func (r *planRuns) do(ctx context.Context, t *task, lease func(pid int) (api.RunningRun, error), decided func()) {
 	defer decided()
 	result := &Result{RunningRun: api.RunningRun{Name: t.run.Name, Pipeline: t.pipeline.Name, Placement: api.PlaceRefused, Planned: t.run.GPU}, Status: -1}
+	if ctx.Err() != nil { // the output of an earlier run stays
+		result.Err = ErrStopped
+		r.ended(result)
+		return
+	}
 	stdout, stderr, done := r.Show.Output(t.run.Name)
 	var p *runProcess
 	for tries := 1; p == nil; tries++ {

@@ -124,7 +124,9 @@ func (s *starter) nameFailed(results []programs.Result) {
 		if r.Err == nil || len(results) == 1 {
 			continue
 		}
-		failed++
+		if failed++; errors.Is(r.Err, programs.ErrStopped) {
+			continue // whoever stopped the plan knows
+		}
 		where := ""
 		if path := s.folder.log(r.Name); path != "" {
 			where = " (" + path + ")"
