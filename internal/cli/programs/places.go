@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -313,7 +314,7 @@ func (p *places) tell() {
 // same if asked again.
 func isRefusal(err error) bool {
 	problem := (*api.Problem)(nil)
-	return errors.As(err, &problem) && problem.Status < 500
+	return errors.As(err, &problem) && problem.Status < 500 && problem.Status != http.StatusTooManyRequests
 }
 
 // speed returns the multiplier that batches on a GPU follow, as look last saw it:
