@@ -59,7 +59,7 @@ function cancel(j: Job, a: Around): Act {
 function hold(j: Job, a: Around): Act {
   return {
     key: 'hold-job', label: 'Hold', title: `Hold ${j.id}?`, confirm: 'Hold',
-    says: [`This keeps ${whose(j, a)} from beginning until somebody lets it go. It loses no place for good: it queues again from its submission on.`, running(j) > 0 ? 'Tasks that run go on. No program is stopped.' : 'It has not begun, so no program is stopped.', ...audited(j, a)],
+    says: [`This keeps ${whose(j, a)} from beginning until somebody lets it go. It then queues anew, from the moment when it is let go.`, running(j) > 0 ? 'Tasks that run go on. No program is stopped.' : 'It has not begun, so no program is stopped.', ...audited(j, a)],
     fields: [reason],
     run: async (v) => {
       await change(j, 'hold', { reason: v.reason || undefined });

@@ -2,8 +2,9 @@ import { leases, leasesKnown } from '../live/state';
 import { to } from '../router';
 import { Badge } from '../ui/badge';
 import { memory, plural } from '../ui/format';
+import { usedOf } from './berths';
 import { fits } from './filter';
-import { leastUsed, people, type Person } from './people';
+import { leastUsed, people } from './people';
 
 const few = 5;
 
@@ -28,7 +29,7 @@ export function Who({ filter }: { filter: string }) {
             <li key={p.user} class="someone" title={`${p.user || 'Others'}: ${plural(p.leases, 'lease')}, ${memory(p.holds)} held, ${memory(p.uses)} used`}>
               <b class="someone-name">{p.user || 'others'}</b>
               <span class="someone-bar" aria-hidden="true"><i class="held" style={{ width: `${most <= 0 ? 0 : (p.holds * 100) / most}%` }}><i style={{ width: `${p.holds <= 0 ? 0 : Math.min(100, (p.uses * 100) / p.holds)}%` }} /></i></span>
-              <span class="someone-use">{amount(p)}</span>
+              <span class="someone-use">{usedOf(p.uses, p.holds)}</span>
               <span class="someone-tags">
                 {p === list[0] && list.length > 1 && p.holds > 0 && <Badge tone="info">holds most</Badge>}
                 {p === worst && <Badge tone="warn" title={`${memory(p.holds - p.uses)} of it are not used`}>uses least</Badge>}
@@ -42,6 +43,3 @@ export function Who({ filter }: { filter: string }) {
   );
 }
 
-function amount(p: Person): string {
-  return `${Math.round(p.uses / 1024)} of ${memory(p.holds)}`;
-}
