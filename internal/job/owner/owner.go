@@ -297,6 +297,11 @@ func (o *Owner) write(s *owned, life *service.Life, debts []debt) error {
 			s.life = *life
 		} else if s != nil {
 			delete(o.services, s.name)
+			for _, f := range o.fronts { // one of the same name begins with the first epoch
+				delete(f.open, s.name)
+				delete(f.used, s.name)
+				delete(f.closed, s.name)
+			}
 		}
 	})
 	return nil

@@ -947,6 +947,26 @@ func TestReload(t *testing.T) {
 	})
 }
 
+// A service that is in no settings for a while begins anew: its requests end before it goes.
+func TestReloadBringsOneBack(t *testing.T) {
+	inWorld(t, []service.Spec{spec("a"), spec("b")}, func(t *testing.T, w *world) {
+		answered(t, w.ask(t.Context(), "a", time.Second))
+		w.daemon.Configure([]service.Spec{spec("b")})
+		pass(time.Minute)
+		w.is("a", "none")
+		w.daemon.Configure([]service.Spec{spec("a"), spec("b")})
+		synctest.Wait()
+		long := w.ask(t.Context(), "a", time.Minute)
+		pass(20 * time.Second)
+		if err := w.daemon.Stop("a", operator, "to look"); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		w.is("a", "closing")
+		answered(t, long)
+	})
+}
+
 // Where nobody knows how much memory a service uses, it has the device alone; later it has
 // what it used.
 func TestLearnedMemory(t *testing.T) {
