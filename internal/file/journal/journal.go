@@ -77,6 +77,7 @@ type Stats struct {
 	SnapshotSeq uint64 // number of the last entry that the snapshot replaces; 0 if there is no snapshot
 
 	SnapshotEntries int
+	SnapshotBytes   int64
 	LogEntries      int   // entries after the snapshot, which a start has to replay too
 	DiskBytes       int64 // size of all files, with the room allocated ahead
 	Segments        int   // files that hold the entries after the snapshot

@@ -3,13 +3,16 @@ package keeper
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/job"
 	"github.com/berth-gpu/berth/internal/process/runs"
 )
@@ -536,6 +539,41 @@ func TestFullDisk(t *testing.T) {
 		}
 		w.idle()
 	})
+}
+
+// A journal of few large entries is compacted too; after a failure the next try waits.
+func TestCompaction(t *testing.T) {
+	play(t, func(w *world) {
+		long := &long{Journal: w.daemon.journal.Journal, stats: journal.Stats{LogEntries: 9, DiskBytes: compactBytes + 1, SnapshotBytes: 1}}
+		w.daemon.journal.Journal = long
+		for range 100 {
+			w.submit(spec("held", func(s *job.Spec) { s.Hold = true }))
+			w.after(time.Second)
+		}
+		if n := long.tries.Load(); n != 2 {
+			t.Errorf("in 100 seconds it was tried %d times, want 2", n)
+		}
+		long.stats.DiskBytes = 3 * compactBytes
+		long.stats.SnapshotBytes = compactBytes + 1
+		w.after(2 * compactRetry)
+		w.submit(spec("held", func(s *job.Spec) { s.Hold = true }))
+		if n := long.tries.Load(); n != 2 {
+			t.Errorf("it was tried although the snapshot would be as large")
+		}
+	})
+}
+
+// long is a journal that seems long, and cannot be made shorter.
+type long struct {
+	journal.Journal
+	stats journal.Stats
+	tries atomic.Int64
+}
+
+func (l *long) Stats() journal.Stats { return l.stats }
+func (l *long) Compact(uint64, iter.Seq[[]byte]) error {
+	l.tries.Add(1)
+	return errors.New("no space left on device")
 }
 
 func TestQuotas(t *testing.T) {

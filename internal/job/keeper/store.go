@@ -284,24 +284,42 @@ func (k *Keeper) commit(c *change) error {
 }
 
 // The keeper compacts its journal when it has many entries, and far more than it would
-// have then.
+// have then. An entry may be large, so that the same holds for bytes.
 const (
 	compactEntries = 20_000
 	compactFactor  = 4
+
+	compactBytes       = 64 << 20
+	compactBytesFactor = 2
+
+	compactRetry = time.Minute // after a failure, for example on a full disk
 )
+
+// isLong reports whether a journal is to be compacted.
+func isLong(s *journal.Stats) bool {
+	bytes := s.DiskBytes - s.SnapshotBytes
+	return s.LogEntries >= compactEntries && s.LogEntries >= compactFactor*s.SnapshotEntries ||
+		bytes >= compactBytes && bytes >= compactBytesFactor*s.SnapshotBytes
+}
 
 // compactIfLong replaces a long journal by the present jobs, in a new goroutine; others
 // may go on writing meanwhile. The caller holds writing.
 func (k *Keeper) compactIfLong() {
 	stats := k.journal.Stats()
-	if k.stopped() || stats.LogEntries < compactEntries || stats.LogEntries < compactFactor*stats.SnapshotEntries || !k.compacting.CompareAndSwap(false, true) {
+	if k.stopped() || !isLong(&stats) || !k.compacting.CompareAndSwap(false, true) {
 		return
 	}
-	present := k.present()
+	present, end := k.present(), k.running.Done()
 	k.busy.Go(func() {
 		defer k.compacting.Store(false)
-		if err := k.journal.Compact(stats.LastSeq, entriesOf(present)); err != nil && !errors.Is(err, journal.ErrClosed) {
-			k.Log.Warn("the journal of jobs cannot be made smaller", "error", err)
+		err := k.journal.Compact(stats.LastSeq, entriesOf(present))
+		if err == nil || errors.Is(err, journal.ErrClosed) {
+			return
+		}
+		k.Log.Warn("the journal of jobs cannot be made smaller", "error", err)
+		select {
+		case <-time.After(compactRetry):
+		case <-end:
 		}
 	})
 }

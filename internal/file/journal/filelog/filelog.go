@@ -137,6 +137,7 @@ func (l *Log) publish() {
 		LastSeq:         l.last,
 		SnapshotSeq:     l.base(),
 		SnapshotEntries: l.snapshotEntries,
+		SnapshotBytes:   l.snapshotBytes,
 		LogEntries:      int(l.last - l.base()),
 		DiskBytes:       disk,
 		Segments:        len(l.segments),
