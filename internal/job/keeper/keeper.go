@@ -137,7 +137,7 @@ type state struct {
 	past      map[int64]*past // that have
 	numbers   []int64         // of all jobs, in ascending order
 	users     map[int]*user
-	waitedFor map[int64][]int64 // by job: the jobs that wait for it, or did
+	waitedFor map[int64][]int64 // by job: the jobs that wait for it, or did and have not ended, in ascending order
 	ended     []*past           // jobs that have ended, in the order of their ends
 	endedSum  int               // their tasks
 	submitted uint64            // jobs since the start of this daemon

@@ -225,6 +225,9 @@ func TestDependencies(t *testing.T) {
 		if got := w.show(job.Ref{Number: behind.Number}).Cause; got != fmt.Sprintf("it can never begin: never-%d did not end well", never.Number) {
 			t.Errorf("the cause is %q", got)
 		}
+		if left := w.daemon.waitedFor; len(left) != 0 {
+			t.Errorf("all have ended, and %v are left", left)
+		}
 		w.idle()
 	})
 }

@@ -48,6 +48,7 @@ func (k *Keeper) retire(j *kept) {
 	}
 	p.packed = packJob(j.Spec, j.setting(), j.tasks)
 	k.mu.Lock()
+	k.unwait(j.Spec)
 	delete(k.jobs, p.number)
 	k.past[p.number] = p
 	k.ended = append(k.ended, p)

@@ -128,14 +128,29 @@ func (k *Keeper) add(s *job.Spec, size int64) *kept {
 	k.jobs[s.Number] = j
 	at, _ := slices.BinarySearch(k.numbers, s.Number)
 	k.numbers = slices.Insert(k.numbers, at, s.Number)
-	for _, refs := range [][]job.Ref{s.After, s.AfterAny, s.AfterFailed} {
-		for _, r := range refs {
-			if !slices.Contains(k.waitedFor[r.Number], s.Number) {
-				k.waitedFor[r.Number] = append(k.waitedFor[r.Number], s.Number)
-			}
+	for _, r := range refs(s) {
+		waiting := k.waitedFor[r.Number]
+		if at, there := slices.BinarySearch(waiting, s.Number); !there {
+			k.waitedFor[r.Number] = slices.Insert(waiting, at, s.Number)
 		}
 	}
 	return j
+}
+
+// refs returns the jobs and tasks that a job waits for, in any way.
+func refs(s *job.Spec) []job.Ref { return slices.Concat(s.After, s.AfterAny, s.AfterFailed) }
+
+// unwait notes that a job waits for no others any more.
+func (k *Keeper) unwait(s *job.Spec) {
+	for _, r := range refs(s) {
+		waiting := k.waitedFor[r.Number]
+		if at, there := slices.BinarySearch(waiting, s.Number); there {
+			k.waitedFor[r.Number] = slices.Delete(waiting, at, at+1)
+		}
+		if len(k.waitedFor[r.Number]) == 0 {
+			delete(k.waitedFor, r.Number)
+		}
+	}
 }
 
 // drop forgets a job.

@@ -461,11 +461,9 @@ func (j *kept) bareText() string {
 // caller holds mu.
 func (k *Keeper) open(j *kept) []string {
 	var open []job.Ref
-	for _, refs := range [][]job.Ref{j.After, j.AfterAny, j.AfterFailed} {
-		for _, r := range refs {
-			if ending, _ := k.endingOf(r); ending == job.NotYet {
-				open = append(open, r)
-			}
+	for _, r := range refs(j.Spec) {
+		if ending, _ := k.endingOf(r); ending == job.NotYet {
+			open = append(open, r)
 		}
 	}
 	return k.names(open)
