@@ -206,10 +206,10 @@ func (k *Keeper) judge(j *kept) {
 // endingOf returns how a job or a task that others wait for has ended, and when. One that
 // is forgotten has ended long ago, and nobody knows how.
 func (k *Keeper) endingOf(r job.Ref) (job.Ending, time.Time) {
-	if p := k.past[r.Number]; p != nil && !r.One {
-		return p.ending(), p.over
+	if p := k.past[r.Number]; p != nil {
+		return p.ending(r)
 	}
-	j := k.job(r.Number)
+	j := k.jobs[r.Number]
 	if j == nil {
 		return job.Badly, time.Time{}
 	}
@@ -218,14 +218,7 @@ func (k *Keeper) endingOf(r job.Ref) (job.Ending, time.Time) {
 		if !known {
 			return job.Badly, time.Time{}
 		}
-		t := j.task(index)
-		switch {
-		case !t.State.Over():
-			return job.NotYet, time.Time{}
-		case t.State == job.Done:
-			return job.Well, t.Ended
-		}
-		return job.Badly, t.Ended
+		return endingOfTask(j.task(index))
 	}
 	switch {
 	case j.over.IsZero():
@@ -234,6 +227,16 @@ func (k *Keeper) endingOf(r job.Ref) (job.Ending, time.Time) {
 		return job.Well, j.over
 	}
 	return job.Badly, j.over
+}
+
+func endingOfTask(t *job.Task) (job.Ending, time.Time) {
+	switch {
+	case !t.State.Over():
+		return job.NotYet, time.Time{}
+	case t.State == job.Done:
+		return job.Well, t.Ended
+	}
+	return job.Badly, t.Ended
 }
 
 // feed lets tasks of a user into the queue of leases, as many as there are places.

@@ -462,6 +462,9 @@ func (j *kept) bareText() string {
 func (k *Keeper) open(j *kept) []string {
 	var open []job.Ref
 	for _, r := range refs(j.Spec) {
+		if k.jobs[r.Number] == nil { // it has ended, and is packed
+			continue
+		}
 		if ending, _ := k.endingOf(r); ending == job.NotYet {
 			open = append(open, r)
 		}
