@@ -302,6 +302,41 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// A minder that is not started, or dies before it writes its record, leaves no group.
+func TestGroupsOfMindersThatDieEarly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if err := w.CanLimit(); err != nil {
+		t.Skip(err)
+	}
+	o := w.Options
+	o.Program = "/bin/true"
+	w.Starter = NewStarter(w.Runs, o)
+	if _, err := w.Start(t.Context(), "15.0.1", runs.Limits{HostMemory: 64}); err != nil {
+		t.Fatal(err)
+	}
+	made := w.groups["15.0.1"]
+	gone := func() {
+		for _, folder := range made {
+			if _, err := os.Stat(folder); err == nil {
+				t.Errorf("%s is left", folder)
+			}
+		}
+	}
+	if err := w.Remove("15.0.1"); err != nil {
+		t.Error(err)
+	}
+	gone()
+	w.Starter.minder = func() string { return filepath.Join(t.TempDir(), "absent") }
+	if _, err := w.Start(t.Context(), "15.0.1", runs.Limits{HostMemory: 64}); err == nil {
+		t.Error("a program was started that is not there")
+	}
+	gone()
+	if len(made) == 0 || len(w.groups) != 0 {
+		t.Errorf("it made %v, and remembers %v", made, w.groups)
+	}
+}
+
 // A minder that cannot enter the control group of its run says so, and starts nothing.
 func TestNoGroup(t *testing.T) {
 	t.Parallel()

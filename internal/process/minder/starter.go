@@ -40,13 +40,14 @@ type Starter struct {
 	tag     string   // distinguishes its units and groups from those of another daemon
 
 	mu      sync.Mutex
-	reading map[int]int // how many logs are read for each uid
-	counted int         // the number of the last reader
+	groups  map[string]cgroup.Group // by run that was started and not removed; a minder that dies early does not name its own
+	reading map[int]int             // how many logs are read for each uid
+	counted int                     // the number of the last reader
 }
 
 // NewStarter returns a starter for the runs in a folder.
 func NewStarter(runs *Runs, o Options) *Starter {
-	s := &Starter{Runs: runs, Options: o, tag: tagOf(runs.folder), reading: map[int]int{}}
+	s := &Starter{Runs: runs, Options: o, tag: tagOf(runs.folder), groups: map[string]cgroup.Group{}, reading: map[int]int{}}
 	s.minder = func() string { return o.Program }
 	if o.Minder != nil {
 		s.minder = sync.OnceValue(o.Minder)
@@ -97,7 +98,17 @@ func (s *Starter) Start(ctx context.Context, run string, l runs.Limits) (process
 	for _, folder := range group { // without a group, Clear has to look for what is left
 		flags = append(flags, "--group", folder)
 	}
-	return s.child(ctx, s.minder(), flags, group, nil)
+	id, err := s.child(ctx, s.minder(), flags, group, nil)
+	if err != nil {
+		for _, folder := range group {
+			_ = os.Remove(folder) // it stays if an earlier minder of the run is in it
+		}
+	} else if len(group) > 0 {
+		s.mu.Lock()
+		s.groups[run] = group
+		s.mu.Unlock()
+	}
+	return id, err
 }
 
 // The arguments that make berth or berth-serve a minder, and berth-serve a reader of logs.
@@ -211,8 +222,14 @@ func (s *Starter) Remove(run string) error {
 // clear ends everything that a run has left.
 func (s *Starter) clear(run string, r runs.Record) error {
 	boot, _ := process.Proc().Boot()
+	s.mu.Lock()
+	made := s.groups[run]
+	delete(s.groups, run)
+	s.mu.Unlock()
 	switch {
-	case r.PID == 0 || r.Boot != boot: // nothing was started, or nothing survived
+	case r.PID == 0:
+		return made.Remove() // no command was started
+	case r.Boot != boot: // nothing survived
 		return nil
 	case len(r.Groups) > 0:
 		return cgroup.Group(r.Groups).Remove()
