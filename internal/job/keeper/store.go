@@ -175,8 +175,12 @@ func (k *Keeper) drop(number int64) {
 	}
 }
 
+// endedSize is about what is kept of a task that has ended besides its texts, in bytes.
+const endedSize = 400
+
 // put gives some tasks of a job a value, and counts them.
 func (k *Keeper) put(j *kept, first, last int, t *job.Task) {
+	ended := false
 	for i := first; i <= last; i++ {
 		was := j.task(i).State
 		j.tasks[i] = t
@@ -186,7 +190,13 @@ func (k *Keeper) put(j *kept, first, last int, t *job.Task) {
 		j.owner.count(t.State, 1)
 		if t.State.Over() && !was.Over() {
 			k.finished[t.State]++
+			ended = true
 		}
+	}
+	if ended { // they share one value
+		more := int64(endedSize + len(t.Cause) + len(t.Output) + len(t.Error))
+		j.size += more
+		j.owner.size += more
 	}
 	if j.over.IsZero() && j.unfinished() == 0 {
 		j.over = t.Ended
