@@ -66,9 +66,6 @@ func (d Doorkeeper) SignIn(ctx context.Context, c *Caller, code, token string, c
 		return nil, problems.New(http.StatusForbidden, "not_allowed", "The page needs the role viewer, and this gives the role %s. Nothing was changed.", who.Standing().Role)
 	}
 	secret, s, err := d.Sessions.Begin(owner, now, func(s sessions.Session) error { return confirm(who, s) })
-	if errors.Is(err, sessions.ErrFull) {
-		return nil, problems.New(http.StatusTooManyRequests, "too_many_sessions", "No more sessions can begin: %v.", err)
-	}
 	if err != nil {
 		return nil, err
 	}

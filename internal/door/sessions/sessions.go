@@ -40,7 +40,8 @@ const (
 	// MostOfOne limits the sessions of one owner. The session that was unused for the
 	// longest time makes room for another.
 	MostOfOne = 32
-	// Most limits the sessions of all owners.
+	// Most limits the sessions of all owners. One of the owner with the most makes room
+	// for another: somebody may be many owners.
 	Most = 1024
 
 	mostCodesOfOne = 8
@@ -57,8 +58,8 @@ var (
 // ErrMissing means that there is no session with this id.
 var ErrMissing = errors.New("there is no session with this id")
 
-// ErrFull means that the limit of sessions or codes is reached.
-var ErrFull = fmt.Errorf("there are %d sessions of all users, which is the most: end one, or wait until some are over", Most)
+// ErrFull means that the limit of codes is reached.
+var ErrFull = fmt.Errorf("there are %d links for signing in that nobody has used, which is the most: wait a minute", mostCodes)
 
 // Owner describes who made a session.
 type Owner struct {
@@ -191,25 +192,18 @@ func (s *Sessions) Begin(o Owner, now time.Time, confirm func(Session) error) (s
 	secret = random()
 	now = now.UTC().Truncate(time.Second)
 	begun = Session{ID: newID(), Owner: o, Begun: now, Used: now}
-	s.mu.Lock()
-	s.prune(now)
-	full := len(s.byHash) >= Most && s.oldest(&o) == nil
-	s.mu.Unlock()
-	if full {
-		return "", Session{}, ErrFull
-	}
 	if err := confirm(begun); err != nil {
 		return "", Session{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if of := s.count(&o); of >= MostOfOne || len(s.byHash) >= Most {
-		if last := s.oldest(&o); last != nil {
-			s.remove(last)
+	s.prune(now)
+	if s.count(&o) >= MostOfOne || len(s.byHash) >= Most {
+		last := s.oldest(&o)
+		if last == nil {
+			last = s.spare()
 		}
-	}
-	if len(s.byHash) >= Most {
-		return "", Session{}, ErrFull
+		s.remove(last)
 	}
 	e := newEntry(begun, hashOf(secret))
 	s.byHash[e.hash] = e
@@ -324,11 +318,36 @@ func (s *Sessions) count(o *Owner) (n int) {
 // if there is none. The caller holds mu.
 func (s *Sessions) oldest(o *Owner) (last *entry) {
 	for _, e := range s.byHash {
-		if e.same(o) && (last == nil || cmp.Or(e.Used.Compare(last.Used), e.Begun.Compare(last.Begun), cmp.Compare(e.ID, last.ID)) < 0) {
+		if e.same(o) && (last == nil || e.older(last) < 0) {
 			last = e
 		}
 	}
 	return last
+}
+
+// spare returns the session that was unused for the longest time of those of an owner with
+// the most. The caller holds mu.
+func (s *Sessions) spare() (last *entry) {
+	type owner struct {
+		access.UID
+		proof string
+	}
+	counts := map[owner]int{}
+	for _, e := range s.byHash {
+		counts[owner{e.UID, e.Proof}]++
+	}
+	count := func(e *entry) int { return counts[owner{e.UID, e.Proof}] }
+	for _, e := range s.byHash {
+		if last == nil || cmp.Or(cmp.Compare(count(last), count(e)), e.older(last)) < 0 {
+			last = e
+		}
+	}
+	return last
+}
+
+// older compares when two sessions were last used.
+func (e *entry) older(other *entry) int {
+	return cmp.Or(e.Used.Compare(other.Used), e.Begun.Compare(other.Begun), cmp.Compare(e.ID, other.ID))
 }
 
 // random returns 256 random bits as 43 characters.

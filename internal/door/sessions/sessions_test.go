@@ -156,8 +156,11 @@ func TestSessionsAreBounded(t *testing.T) {
 		e := newEntry(Session{ID: fmt.Sprint(i), Owner: Owner{UID: access.KnownUID(2000 + i)}, Begun: now, Used: now}, hashOf(fmt.Sprint(i)))
 		k.byHash[e.hash] = e
 	}
-	if _, _, err := k.Begin(ops, now, yes); !errors.Is(err, ErrFull) {
-		t.Errorf("one more: %v", err)
+	if _, _, err := k.Begin(ops, now, yes); err != nil || len(k.List(now)) != Most || k.count(&ann) != MostOfOne-1 {
+		t.Errorf("one more: %v, and ann has %d", err, k.count(&ann))
+	}
+	if _, err := k.Check(kept, now); err != nil {
+		t.Errorf("the session that is used was pushed out: %v", err)
 	}
 	if _, _, err := k.Begin(bob, now, yes); err != nil || len(k.List(now)) != Most {
 		t.Errorf("who has one may exchange it: %v", err)
