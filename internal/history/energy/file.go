@@ -1,9 +1,11 @@
 package energy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/file"
@@ -146,5 +148,6 @@ func (ms *Meters) encode() ([]byte, error) {
 	for a, amount := range ms.accounts {
 		d.Accounts = append(d.Accounts, account{a, amount})
 	}
+	slices.SortFunc(d.Accounts, func(a, b account) int { return cmp.Compare(ms.turns[a.Account], ms.turns[b.Account]) }) // take keeps the order
 	return json.Marshal(d)
 }

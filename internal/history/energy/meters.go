@@ -68,7 +68,9 @@ type Meters struct {
 	gone     []ended         // leases that ended last, the newest at the end
 	unmet    []uint64        // fences of those that ended last without being on a device
 	accounts map[Account]Amount
-	perUser  map[string]int // number of accounts
+	perUser  map[string]int     // number of accounts
+	turns    map[Account]uint64 // in which order accounts were last given to a lease
+	turn     uint64             // the last of these
 	services map[string]Amount
 }
 
@@ -107,7 +109,7 @@ func New(o Options) *Meters {
 	}
 	return &Meters{
 		Options: o, file: newState(""), divided: make(chan struct{}, 1), devices: map[string]*unit{}, leases: map[uint64]*use{},
-		accounts: map[Account]Amount{}, perUser: map[string]int{}, services: map[string]Amount{},
+		accounts: map[Account]Amount{}, perUser: map[string]int{}, turns: map[Account]uint64{}, services: map[string]Amount{},
 	}
 }
 
@@ -181,23 +183,67 @@ func (ms *Meters) meet(l *lease.Lease, uuid string) {
 }
 
 // account returns the account to book energy to. If a user makes up more names than fit,
-// the rest goes to one account, and the same holds for all users together. The caller
-// holds mu.
+// those that were not used for the longest time go to one account, and the same holds for
+// all users together. The caller holds mu.
 func (ms *Meters) account(a Account) Account {
-	_, known := ms.accounts[a]
-	switch {
-	case known:
-		return a
-	case ms.perUser[a.User] >= mostPerUser:
-		a = Account{User: a.User}
-	case len(ms.accounts) >= mostAccounts:
-		a = Account{}
-	}
 	if _, known := ms.accounts[a]; !known {
-		ms.accounts[a] = 0
+		for ms.perUser[a.User] >= mostPerUser && ms.fold(a.User) {
+		}
+		for len(ms.accounts) >= mostAccounts && ms.fold(ms.greediest()) {
+		}
+		switch {
+		case ms.perUser[a.User] >= mostPerUser:
+			a = Account{User: a.User}
+		case len(ms.accounts) >= mostAccounts:
+			a = Account{}
+		}
+	}
+	ms.add(a, 0)
+	ms.turn++
+	ms.turns[a] = ms.turn
+	return a
+}
+
+// add adds to an account. The caller holds mu.
+func (ms *Meters) add(a Account, amount Amount) {
+	if _, known := ms.accounts[a]; !known {
 		ms.perUser[a.User]++
 	}
-	return a
+	ms.accounts[a] += amount
+}
+
+// fold adds the account of a user that was not used for the longest time to the one
+// without a name. It reports false if none is left that no lease uses. The caller holds mu.
+func (ms *Meters) fold(user string) bool {
+	rest := Account{User: user}
+	stays := map[Account]bool{rest: true}
+	for _, u := range ms.leases {
+		stays[u.Account] = true
+	}
+	oldest := rest
+	for a := range ms.accounts {
+		if a.User == user && !stays[a] && (oldest == rest || ms.turns[a] < ms.turns[oldest]) {
+			oldest = a
+		}
+	}
+	if oldest == rest || ms.perUser[user] < 2 {
+		return false
+	}
+	ms.add(rest, ms.accounts[oldest])
+	delete(ms.accounts, oldest)
+	delete(ms.turns, oldest)
+	ms.perUser[user]--
+	return true
+}
+
+// greediest returns the user with the most accounts. The caller holds mu.
+func (ms *Meters) greediest() (user string) {
+	for each, n := range ms.perUser {
+		if most := ms.perUser[user]; n > most || n == most && each < user {
+			user = each
+		}
+	}
+	return user
 }
 
 // credit adds the energy that leases used in some seconds. The caller holds mu.

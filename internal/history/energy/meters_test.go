@@ -2,8 +2,10 @@ package energy
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -298,6 +300,27 @@ func TestAccountsAreBounded(t *testing.T) {
 	}
 	for i := range 2 * mostPerUser {
 		use("mallory", fmt.Sprint("program-", i))
+	}
+	has := func(k *Meters, name string) bool {
+		_, there := k.accounts[Account{User: "mallory", Name: name}]
+		return there
+	}
+	last := fmt.Sprint("program-", 2*mostPerUser-1)
+	if n := k.perUser["mallory"]; n != mostPerUser || has(k, "program-0") || !has(k, last) || !has(k, "") {
+		t.Errorf("there are %d accounts: %v", n, k.accounts)
+	}
+	text, err := k.encode()
+	var d document
+	if err := errors.Join(err, json.Unmarshal(text, &d)); err != nil {
+		t.Fatal(err)
+	}
+	again := New(Options{})
+	if err := again.take(d); err != nil || !maps.Equal(again.accounts, k.accounts) {
+		t.Errorf("it reads %v, %v", again.accounts, err)
+	}
+	again.account(Account{User: "mallory", Name: "new"})
+	if oldest := fmt.Sprint("program-", mostPerUser+1); has(again, oldest) || !has(again, last) || !has(again, "new") {
+		t.Errorf("after a restart and another one there are %v", again.accounts)
 	}
 	for i := range 2 * mostAccounts {
 		use(fmt.Sprint("user-", i), "train.py")
