@@ -23,7 +23,7 @@ func BenchmarkPass(b *testing.B) {
 		defer c.Close()
 		in := bufio.NewReader(c)
 		for pb.Next() {
-			_, _ = io.WriteString(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n{\"model\":\"chat\"}")
+			_, _ = io.WriteString(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n{\"model\":\"chat\"}")
 			resp, err := http.ReadResponse(in, nil)
 			if err != nil {
 				b.Error(err)

@@ -75,6 +75,7 @@ type Front struct {
 	log    *slog.Logger
 	owner  owner
 	since  time.Time
+	hosts  []string // the names of this machine, in small letters
 
 	limits   peercred.Limits
 	patience time.Duration // with callers who send a body
@@ -162,6 +163,7 @@ func (f *Front) listen(ctx, hurry context.Context, o Options, s api.FrontSetting
 		<-ctx.Done()
 		return nil
 	}
+	f.hosts = hostsOf(s.Listen)
 	secure, err := newCertificate(s)
 	if err != nil {
 		return err

@@ -41,6 +41,9 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	coming := newPaced(w, r, f.patience)
 	who, refused := f.callers.of(r)
+	if refused == nil && !who.token {
+		refused = f.checkSite(r)
+	}
 	if refused != nil {
 		answerRefusal(w, form, refused)
 		return

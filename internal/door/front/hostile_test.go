@@ -43,8 +43,8 @@ func (f *testFront) raw(t *testing.T, text string) (answers []string) {
 // server in one unmistakable form. The server must never see the path /smuggled.
 func TestSmuggledRequests(t *testing.T) {
 	f := startFront(t, newDaemon(t, ready("chat", startServer(t), 1)))
-	const hidden = "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
-	begin := "POST /services/chat/x HTTP/1.1\r\nHost: x\r\n"
+	const hidden = "GET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	begin := "POST /services/chat/x HTTP/1.1\r\nHost: localhost\r\n"
 	for name, text := range map[string]string{
 		"both lengths":            begin + fmt.Sprintf("Content-Length: %d\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 5+len(hidden)) + hidden,
 		"two lengths":             begin + "Content-Length: 0\r\nContent-Length: 44\r\n\r\n" + hidden,
@@ -55,11 +55,11 @@ func TestSmuggledRequests(t *testing.T) {
 		"folded header":           begin + "X: a\r\n Transfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n" + hidden,
 		"bare line feed":          begin + "Content-Length: 0\r\nX: a\nY: b\r\n\r\n" + hidden,
 		"size with a long chunk":  begin + "Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff0\r\n" + hidden,
-		"body in a GET":           "GET /services/chat/x HTTP/1.1\r\nHost: x\r\nContent-Length: " + fmt.Sprint(len(hidden)) + "\r\n\r\n" + hidden,
-		"line end in the path":    "GET /services/chat/x%0d%0aHost:%20y%0d%0a%0d%0aGET%20/smuggled HTTP/1.1\r\nHost: x\r\n\r\n",
-		"line end in the service": "GET /x HTTP/1.1\r\nHost: x\r\nX-Berth-Service: chat\r\n\r\n",
+		"body in a GET":           "GET /services/chat/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + fmt.Sprint(len(hidden)) + "\r\n\r\n" + hidden,
+		"line end in the path":    "GET /services/chat/x%0d%0aHost:%20y%0d%0a%0d%0aGET%20/smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"line end in the service": "GET /x HTTP/1.1\r\nHost: localhost\r\nX-Berth-Service: chat\r\n\r\n",
 		"length dropped":          begin + "Connection: Content-Length, Transfer-Encoding\r\nContent-Length: " + fmt.Sprint(len(hidden)) + "\r\n\r\n" + hidden,
-		"whole address":           "GET http://127.0.0.1:1/services/chat/x HTTP/1.1\r\nHost: x\r\n\r\n",
+		"whole address":           "GET http://127.0.0.1:1/services/chat/x HTTP/1.1\r\nHost: localhost\r\n\r\n",
 		"tunnel":                  "CONNECT 127.0.0.1:22 HTTP/1.1\r\nHost: 127.0.0.1:22\r\n\r\n",
 		"protocol 2":              "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 	} {
@@ -81,10 +81,10 @@ func TestSlowBodies(t *testing.T) {
 	d := newDaemon(t, ready("chat", startServer(t), 1))
 	f := startFront(t, d, func(f *Front) { f.patience = 50 * time.Millisecond })
 	for name, text := range map[string]string{
-		"to find the model": "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{",
-		"short":             "POST /services/chat/x HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{",
-		"long":              "POST /services/chat/x HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n{",
-		"form":              "POST /v1/audio/transcriptions HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 1000\r\n\r\n--x",
+		"to find the model": "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{",
+		"short":             "POST /services/chat/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{",
+		"long":              "POST /services/chat/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n{",
+		"form":              "POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 1000\r\n\r\n--x",
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
@@ -141,6 +141,63 @@ func (f *Front) room() int64 {
 	return f.spool.used
 }
 
+// A web page of another site must not use the rights of the user whose browser shows it.
+// Programs go on as before, and so does whoever has a token.
+func TestPagesOfOtherSites(t *testing.T) {
+	chat := ready("chat", startServer(t), 1)
+	chat.Hosts = []string{"chat.example"}
+	f := startFront(t, newDaemon(t, chat))
+	own, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := strings.TrimPrefix(f.url, "http://")
+	const fine, otherHost, otherSite = "", "foreign_host", "cross_origin"
+	for _, c := range []struct {
+		want   string
+		header []string
+	}{
+		{fine, []string{"Host", "localhost:8080"}},
+		{fine, []string{"Host", "LocalHost"}},
+		{fine, []string{"Host", "chat.localhost:8080"}},
+		{fine, []string{"Host", "127.0.0.1"}},
+		{fine, []string{"Host", "[::1]:8080"}},
+		{fine, []string{"Host", "[::1]"}},
+		{fine, []string{"Host", "0.0.0.0:8080"}},
+		{fine, []string{"Host", "192.168.1.7:8080"}},
+		{fine, []string{"Host", "host.docker.internal:8080"}},
+		{fine, []string{"Host", "chat.example:8080"}},
+		{fine, []string{"Host", strings.ToUpper(own) + ":8080"}},
+		{otherHost, []string{"Host", "evil.example"}},
+		{otherHost, []string{"Host", "evil.example:8080"}},
+		{otherHost, []string{"Host", "localhost.evil.example:8080"}},
+		{otherHost, []string{"Host", "127.0.0.1.evil.example"}},
+		{otherHost, []string{"Host", "evil.example", "Origin", "http://evil.example", "Sec-Fetch-Site", "same-origin"}},
+		{fine, []string{"Host", "evil.example", "Authorization", "Bearer berth_bob"}},
+		{otherHost, []string{"Host", "evil.example", "Authorization", "Bearer sk-other"}},
+		{fine, []string{"Sec-Fetch-Site", "same-origin", "Origin", "http://" + address}},
+		{fine, []string{"Sec-Fetch-Site", "none"}},
+		{fine, []string{"Origin", "http://" + address}},
+		{otherSite, []string{"Sec-Fetch-Site", "cross-site"}},
+		{otherSite, []string{"Sec-Fetch-Site", "same-site"}}, // another port
+		{otherSite, []string{"Origin", "http://evil.example"}},
+		{otherSite, []string{"Origin", "null"}},
+		{otherSite, []string{"Origin", "http://evil.example", "Connection", "Upgrade", "Upgrade", "echo"}},
+		{fine, []string{"Sec-Fetch-Site", "cross-site", "Authorization", "Bearer berth_bob"}},
+	} {
+		for _, asked := range []string{"GET /services/chat/x", "POST /services/chat/x", "GET /v1/models"} {
+			method, path, _ := strings.Cut(asked, " ")
+			resp, text := f.do(t, method, path, "", c.header...)
+			if c.want == fine && resp.StatusCode != 200 || c.want != fine && (resp.StatusCode != 403 || !strings.Contains(text, c.want)) {
+				t.Errorf("%s %q: %s %s, want %q", asked, c.header, resp.Status, text, c.want)
+			}
+		}
+	}
+	if names := fmt.Sprint(hostsOf("GPU.example:80")); !strings.HasSuffix(names, " gpu.example]") {
+		t.Error(names)
+	}
+}
+
 // A user who opens connections without end has so many and no more, and after that the
 // door is open again.
 func TestConnectionsWithoutEnd(t *testing.T) {
@@ -155,7 +212,7 @@ func TestConnectionsWithoutEnd(t *testing.T) {
 	}
 	in := 0
 	for _, c := range open {
-		_, _ = io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+		_, _ = io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err == nil && resp.StatusCode == 200 {
 			in++
 		}

@@ -53,8 +53,8 @@ func ByModel(services []Names, model string) (service string, ok bool) {
 // exact is more than the length of any pattern.
 const exact = 1 << 30
 
-// byHost returns the service that a host means.
-func byHost(services []Names, host string) (string, bool) {
+// ByHost returns the service that a host means.
+func ByHost(services []Names, host string) (string, bool) {
 	host, _, _ = strings.Cut(host, ":") // no service is named by an address
 	for _, s := range services {
 		if slices.ContainsFunc(s.Hosts, func(h string) bool { return strings.EqualFold(h, host) }) {

@@ -71,7 +71,7 @@ func Of(r Request, services []Names) (Way, *Refusal) {
 		way.Service = r.Service
 		return way, nil
 	}
-	if name, ok := byHost(services, r.Host); ok {
+	if name, ok := ByHost(services, r.Host); ok {
 		way.Service = name
 		return way, nil
 	}
