@@ -75,7 +75,7 @@ func (c *callers) of(r *http.Request) (caller, *route.Refusal) {
 		if err == nil {
 			return settle(who, true)
 		}
-		if !uid.Known() {
+		if !uid.Known() || !isUnknown(err) {
 			return caller{}, unknownToken(err)
 		}
 	}
@@ -111,6 +111,13 @@ func settle(who api.FrontCaller, token bool) (caller, *route.Refusal) {
 		return caller{}, refusal(http.StatusForbidden, "forbidden", "%s has the role %s here, and services need the role user.", who.User, who.Role)
 	}
 	return caller{who, token}, nil
+}
+
+// isUnknown reports whether the daemon said that it does not know a token. After any other
+// error it may be one of berth, which the server must not see.
+func isUnknown(err error) bool {
+	problem := (*api.Problem)(nil)
+	return errors.As(err, &problem) && problem.Code == "unauthorized"
 }
 
 // unknownToken refuses a token.

@@ -563,6 +563,44 @@ func TestCallers(t *testing.T) {
 	}
 }
 
+// A server is a program of some user. It gets no token of berth, also if the token counts
+// for nothing at that moment.
+func TestServersGetNoTokens(t *testing.T) {
+	d := newDaemon(t, ready("chat", startServer(t), 1))
+	who := d.caller
+	d.caller = func(w api.FrontWho) (api.FrontCaller, *api.Problem) {
+		switch w.Token {
+		case "berth_old":
+			return api.FrontCaller{}, problems.New(401, "unauthorized", "No.")
+		case "berth_gone", "brought":
+			return api.FrontCaller{}, problems.New(403, "token_user_gone", "No.")
+		}
+		return who(w)
+	}
+	f := startFront(t, d)
+	for _, header := range [][]string{
+		{"Authorization", "Bearer berth_old"},
+		{"Authorization", "bearer  berth_old"},
+		{"Authorization", "Bearer sk-other", "Authorization", "Bearer berth_old"},
+		{"X-Api-Key", "berth_old"},
+		{"Authorization", "Bearer sk-other", "X-Api-Key", "berth_bob"},
+		{"Api-Key", "berth_bob"},
+	} {
+		got := f.echoed(t, "GET", "/services/chat/x", "", append(header, "Cookie", "a=b; berth_theme=dark")...)
+		if text := fmt.Sprint(got.Header["Authorization"], got.Header["X-Api-Key"], got.Header["Api-Key"]); strings.Contains(text, "berth_") {
+			t.Errorf("%q: the server got %s", header, text)
+		}
+		if got.Header.Get("Cookie") == "" {
+			t.Errorf("%q: the cookies are gone", header)
+		}
+	}
+	for _, token := range []string{"berth_gone", "brought"} {
+		if resp, text := f.do(t, "GET", "/services/chat/x", "", "Authorization", "Bearer "+token); resp.StatusCode != 401 {
+			t.Errorf("%s: %s %s", token, resp.Status, text)
+		}
+	}
+}
+
 // A caller from another machine has no user.
 func TestStrangersNeedAToken(t *testing.T) {
 	d := newDaemon(t, ready("chat", startServer(t), 1))

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/door/front/dialect"
 	"github.com/berth-gpu/berth/internal/door/front/route"
 )
@@ -285,8 +286,8 @@ type transport func(*http.Request) (*http.Response, error)
 // RoundTrip calls the function.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
-// rewrite makes the request for the server: the same, with its own path, without the
-// token and without what only a proxy may say.
+// rewrite makes the request for the server: the same, with its own path, without tokens of
+// berth and without what only a proxy may say.
 func rewrite(r *httputil.ProxyRequest) {
 	p := passageOf(r.In.Context())
 	out := r.Out
@@ -295,8 +296,8 @@ func rewrite(r *httputil.ProxyRequest) {
 	out.URL.RawPath = p.path
 	out.URL.Path, _ = url.PathUnescape(p.path)
 	out.Host = out.URL.Host
-	for name := range out.Header {
-		if route.NamesUser(name) || name == "Expect" {
+	for name, values := range out.Header {
+		if route.NamesUser(name) || name == "Expect" || name != "Cookie" && slices.ContainsFunc(values, showsToken) {
 			delete(out.Header, name)
 		}
 	}
@@ -305,6 +306,11 @@ func rewrite(r *httputil.ProxyRequest) {
 		out.Header.Del("X-Api-Key")
 	}
 	r.SetXForwarded()
+}
+
+// showsToken reports whether a value of a header has a token that berth made.
+func showsToken(value string) bool {
+	return slices.ContainsFunc(strings.Fields(value), func(word string) bool { return strings.HasPrefix(word, tokens.Prefix) })
 }
 
 // begin notes the beginning of an answer.
