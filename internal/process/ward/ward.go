@@ -210,9 +210,19 @@ func (w *Ward) await(ctx context.Context, now *running, limit time.Duration) (wh
 func (w *Ward) lockPath() string { return filepath.Join(w.Folder, w.Name+".lock") }
 func (w *Ward) logPath() string  { return filepath.Join(w.Folder, w.Name+".log") }
 
-// lock opens the lock file and locks it. It returns false if a program holds the lock.
+// lock opens the lock file and locks it. It returns false if a program holds the lock. The
+// program inherits the file and must not write to it: it could name any process there, and
+// the next daemon would tell that one to end. NFS locks only files that can be written.
 func (w *Ward) lock() (*os.File, bool, error) {
-	file, err := os.OpenFile(w.lockPath(), os.O_RDWR|os.O_CREATE, 0o600)
+	file, free, err := w.lockAs(os.O_RDONLY)
+	if errors.Is(err, syscall.EBADF) {
+		return w.lockAs(os.O_RDWR)
+	}
+	return file, free, err
+}
+
+func (w *Ward) lockAs(how int) (*os.File, bool, error) {
+	file, err := os.OpenFile(w.lockPath(), how|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, false, err
 	}
@@ -312,9 +322,7 @@ func (w *Ward) start(p *Program) (*running, error) {
 	id, _ := process.Proc().Identify(cmd.Process.Pid) // it has not been waited for, so its pid is its own
 	now := &running{id: id, key: p.key(), began: time.Now(), ended: make(chan string, 1)}
 	if text, err := json.Marshal(record{id.PID, id.Start, now.key}); err == nil {
-		if err = lock.Truncate(0); err == nil {
-			_, _ = lock.WriteAt(text, 0) // without it, the next daemon knows the lock alone
-		}
+		_ = os.WriteFile(w.lockPath(), text, 0o600) // without it, the next daemon knows the lock alone
 	}
 	go func() {
 		err := cmd.Wait()

@@ -162,6 +162,14 @@ func TestItKeepsEnding(t *testing.T) {
 	}
 }
 
+// The program cannot write who it is into the lock that it inherits.
+func TestItCannotWriteToTheLock(t *testing.T) {
+	w := tend(t, t.TempDir(), &Program{Command: []string{"/bin/sh", "-c", "echo forged >&3 || echo refused; exit 1"}})
+	if s := w.until(t, "its end", func(s State) bool { return s.Failed >= 1 }); !strings.HasSuffix(s.Why, ": refused") {
+		t.Errorf("it ended because %q", s.Why)
+	}
+}
+
 func TestItCannotBegin(t *testing.T) {
 	w := tend(t, t.TempDir(), &Program{Command: []string{"/nonexistent/program"}})
 	if s := w.until(t, "its second failure", func(s State) bool { return s.Failed >= 2 }); !strings.Contains(s.Why, "/nonexistent/program") {
