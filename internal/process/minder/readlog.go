@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/time/rate"
 
 	"github.com/berth-gpu/berth/internal/file/tail"
 	"github.com/berth-gpu/berth/internal/process/runs"
@@ -36,6 +37,11 @@ const (
 
 	// mostReading limits how many logs are read at a time for a user.
 	mostReading = 16
+
+	// readingsPerSecond limits how many readers are started in a second for a user, after
+	// the first mostReading. Where systemd starts them, each costs it a unit, and minders
+	// of all users wait for it.
+	readingsPerSecond = 10
 
 	// mostPath limits the line that asks a reader, in bytes.
 	mostPath = 64 << 10
@@ -65,6 +71,9 @@ func (s *Starter) ReadLog(ctx context.Context, r Reading, until <-chan struct{},
 		return err
 	}
 	defer s.leaveReading(r.UID)
+	if err := s.pace(r.UID).Wait(ctx); err != nil {
+		return cause(ctx, err)
+	}
 	request, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -133,6 +142,16 @@ func (s *Starter) enterReading(uid int) error {
 	}
 	s.reading[uid]++
 	return nil
+}
+
+// pace returns what slows a user down who reads logs one after the other.
+func (s *Starter) pace(uid int) *rate.Limiter {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.paces[uid] == nil {
+		s.paces[uid] = rate.NewLimiter(readingsPerSecond, mostReading)
+	}
+	return s.paces[uid]
 }
 
 // count returns a number that no other reader of this process has.

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // log writes a log into the home of the user.
@@ -165,6 +167,31 @@ func TestFollowingEnds(t *testing.T) {
 	if err := w.ReadLog(t.Context(), r, nil, nil, io.Discard); err == nil {
 		t.Error("a user reads as many logs as there are")
 	}
+}
+
+// Somebody who reads logs without a pause is slowed down, and others are not.
+func TestReadersHaveAPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewStarter(&Runs{}, Options{Program: "/nonexistent/program"})
+		begun := time.Now()
+		read := func(uid int) {
+			if err := s.ReadLog(t.Context(), Reading{UID: uid}, nil, nil, io.Discard); !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+		}
+		for range mostReading + readingsPerSecond {
+			read(1)
+		}
+		if took := time.Since(begun).Round(time.Millisecond); took != time.Second {
+			t.Errorf("it took %v, want 1s", took)
+		}
+		for range mostReading {
+			read(2)
+		}
+		if took := time.Since(begun).Round(time.Millisecond); took != time.Second {
+			t.Errorf("it took %v after somebody else had read, want 1s", took)
+		}
+	})
 }
 
 // The reader ends when the daemon does.

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 
+	"golang.org/x/time/rate"
+
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/cgroup"
 	"github.com/berth-gpu/berth/internal/process/child"
@@ -42,12 +44,13 @@ type Starter struct {
 	mu      sync.Mutex
 	groups  map[string]cgroup.Group // by run that was started and not removed; a minder that dies early does not name its own
 	reading map[int]int             // how many logs are read for each uid
+	paces   map[int]*rate.Limiter   // for each uid that has read a log
 	counted int                     // the number of the last reader
 }
 
 // NewStarter returns a starter for the runs in a folder.
 func NewStarter(runs *Runs, o Options) *Starter {
-	s := &Starter{Runs: runs, Options: o, tag: tagOf(runs.folder), groups: map[string]cgroup.Group{}, reading: map[int]int{}}
+	s := &Starter{Runs: runs, Options: o, tag: tagOf(runs.folder), groups: map[string]cgroup.Group{}, reading: map[int]int{}, paces: map[int]*rate.Limiter{}}
 	s.minder = func() string { return o.Program }
 	if o.Minder != nil {
 		s.minder = sync.OnceValue(o.Minder)
