@@ -85,8 +85,9 @@ func (s *Starter) ReadLog(ctx context.Context, r Reading, until <-chan struct{},
 	defer tell.Close()
 	defer ask.Close()
 	// The reader ends when its standard input ends. If this call has to end first, closing
-	// the pipes makes everything that waits for them return.
-	defer context.AfterFunc(ctx, func() { _, _ = ask.Close(), tell.Close() })()
+	// the pipes makes everything that waits for them return. The answer is closed first:
+	// otherwise its end could look like that of the log.
+	defer context.AfterFunc(ctx, func() { _, _ = tell.Close(), ask.Close() })()
 	if _, err := ask.Write(append(request, '\n')); err != nil {
 		return fmt.Errorf("ask the reader of the log: %w", cause(ctx, err))
 	}
