@@ -310,7 +310,7 @@ func rewrite(r *httputil.ProxyRequest) {
 
 // showsToken reports whether a value of a header has a token that berth made.
 func showsToken(value string) bool {
-	return slices.ContainsFunc(strings.Fields(value), func(word string) bool { return strings.HasPrefix(word, tokens.Prefix) })
+	return strings.Contains(value, tokens.Prefix) && slices.ContainsFunc(strings.Fields(value), func(word string) bool { return strings.HasPrefix(word, tokens.Prefix) })
 }
 
 // begin notes the beginning of an answer.

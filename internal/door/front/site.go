@@ -21,6 +21,9 @@ func (f *Front) checkSite(r *http.Request) *route.Refusal {
 	if !f.answersTo(r) {
 		return refusal(http.StatusForbidden, "foreign_host", "Without a token of berth the front answers only to localhost, to addresses, to the name of this machine and to hosts of services, not to %q.", r.Host)
 	}
+	if r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get("Origin") == "" {
+		return nil // no browser
+	}
 	asked := r.WithContext(r.Context())
 	asked.Method = http.MethodPost // a GET brings a service, too
 	if sameOrigin.Check(asked) != nil {
