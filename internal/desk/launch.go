@@ -183,6 +183,7 @@ func (d *Desk) scrub(ctx context.Context, granted *lease.Lease) (by, note string
 		if ours = true; !d.traces.use(p.GPU, me) {
 			continue
 		}
+		there := d.otherUsers(granted, p.GPU) // what they leave meanwhile is not overwritten
 		done, err := d.Checkup.Scrub(ctx, on, p.Memory)
 		switch {
 		case err != nil:
@@ -192,7 +193,7 @@ func (d *Desk) scrub(ctx context.Context, granted *lease.Lease) (by, note string
 			not = append(not, fmt.Sprintf("%s: %s", on.Label(), done.Reason))
 			continue
 		}
-		users := append(d.otherUsers(granted, p.GPU), me)
+		users := append(append(there, d.otherUsers(granted, p.GPU)...), me)
 		if d.traces.scrubbed(p.GPU, users); len(users) > 1 {
 			partly = append(partly, on.Label())
 		}
