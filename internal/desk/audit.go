@@ -51,6 +51,8 @@ func tokenAct(by *Caller, what string, t tokens.Token) api.AuditEntry {
 // Monitoring switches the sampling loop on or off, and reports whether that
 // changed anything.
 func (d *Desk) Monitoring(by Caller, on bool) (changed bool, err error) {
+	d.switching.Lock()
+	defer d.switching.Unlock()
 	if d.Monitor.Running() == on {
 		return false, nil
 	}

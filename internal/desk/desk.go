@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"sync"
 	"sync/atomic"
 
 	"github.com/berth-gpu/berth/api"
@@ -113,6 +114,7 @@ type Desk struct {
 	reports   reports
 	troubles  troubles
 	foresight foresight
+	switching sync.Mutex // held while monitoring is switched on or off
 }
 
 // New returns a desk with these parts.
