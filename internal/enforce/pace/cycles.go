@@ -126,7 +126,7 @@ func (p *Pacer) pause(ctx context.Context, l *paced, held *lease.Lease, cycle Cy
 		l.stops(fresh)
 		more, err := p.guard.ask(order{Lease: l.Fence, In: in, Stop: fresh, Millis: cycle.Pause.Milliseconds(), Again: round > 0})
 		if err != nil {
-			l.freed()
+			continueStopped(p.table, l.freed()) // the guardian may be gone, and what continues its processes finds none here
 			return err.Error()
 		}
 		if stopped += more; stopped == 0 {
