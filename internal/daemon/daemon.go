@@ -203,7 +203,7 @@ func (d *Daemon) abandon() error {
 func (d *Daemon) openMachine(o Options) (err error) {
 	c := o.Settings.Config
 	d.users, d.numbers.Limit = users.New(users.Lookup, nameLimit), accountsLimit
-	d.govern(c)
+	d.govern(c, false)
 	if d.backends, err = openDevices(c.Daemon.Devices); err != nil {
 		return err
 	}
@@ -354,7 +354,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		d.log.Warn(note)
 	}
 	d.keepMPS(d.settings.load().Config)
-	d.watchdog.Configure(d.watching(d.settings.load().Config))
+	d.watchAgain()
 	defer d.rememberEvents(ctx)()                                         // until nothing publishes any more
 	recording, recorded := context.WithCancel(context.WithoutCancel(ctx)) // until nothing can change any more
 	defer recorded()
@@ -458,7 +458,7 @@ func (d *Daemon) Reload() {
 
 // configure applies changed settings.
 func (d *Daemon) configure(c config.Config, by access.Actor, changed []string) {
-	d.govern(c)
+	d.govern(c, true)
 	if d.jobs != nil {
 		d.jobs.LimitsChanged()
 	}

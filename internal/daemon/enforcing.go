@@ -66,10 +66,18 @@ func (d *Daemon) openEnforcement(o Options) error {
 	d.run("watchdog", d.watchdog.Run)
 	d.run("mps", d.own.Run)
 	d.run("claims", func(ctx context.Context) {
-		d.locks.Run(ctx, func() { d.watchdog.Configure(d.watching(d.settings.load().Config)) })
+		d.locks.Run(ctx, d.watchAgain)
 	})
 	d.run("groups", func(ctx context.Context) { d.groups.Run(ctx, d.stands) })
 	return nil
+}
+
+// watchAgain configures the watchdog anew, after what is not in the settings has changed.
+// The settings do not change meanwhile: older ones would come back into force.
+func (d *Daemon) watchAgain() {
+	d.settings.changing.Lock()
+	defer d.settings.changing.Unlock()
+	d.watchdog.Configure(d.watching(d.settings.load().Config))
 }
 
 // label returns the name of a device for people, or its UUID if the device is not known.

@@ -30,8 +30,9 @@ type people struct {
 }
 
 // govern puts the roles of the configuration into force. It returns the names of unknown
-// users and groups, which have no role until they are found.
-func (p *people) govern(c config.Config) (missing []string) {
+// users and groups, which have no role until they are found. With again, it also looks up
+// those that are known.
+func (p *people) govern(c config.Config, again bool) (missing []string) {
 	var users, groups []string
 	for name := range c.Users {
 		if isLogin(name) {
@@ -41,7 +42,7 @@ func (p *people) govern(c config.Config) (missing []string) {
 	for name := range c.Groups {
 		groups = append(groups, name)
 	}
-	missing = p.numbers.Find(append(users, programUsers(c)...), groups)
+	missing = p.numbers.Find(append(users, programUsers(c)...), groups, again)
 	p.rules.Store(p.rulesOf(c))
 	p.limit(c)
 	return missing
@@ -109,13 +110,14 @@ func (p *people) rulesOf(c config.Config) *access.Rules {
 }
 
 // findAccounts looks up the users and groups of the configuration again as long as some
-// are missing: the database may be on a server that comes up later.
+// are missing: the database may be on a server that comes up later. Once in an hour it looks
+// up all of them.
 func (d *Daemon) findAccounts(ctx context.Context) {
 	told, lacked := "", 0
 	tick := time.NewTicker(accountsAgain)
 	defer tick.Stop()
-	for {
-		missing := d.governAgain(lacked)
+	for round := 1; ; round++ {
+		missing := d.governAgain(lacked, round%60 == 0)
 		lacked = len(missing)
 		if all := strings.Join(missing, ", "); all != told && all != "" {
 			d.log.Warn("the configuration names users or groups that nobody knows: they have neither role nor limits of their own until they are found", "missing", all)
@@ -132,11 +134,11 @@ func (d *Daemon) findAccounts(ctx context.Context) {
 // governAgain applies the configuration to the accounts that were found since. It returns
 // the names that are still unknown, of which there were so many before. The settings do
 // not change meanwhile: older ones would come back into force.
-func (d *Daemon) governAgain(lacked int) (missing []string) {
+func (d *Daemon) governAgain(lacked int, all bool) (missing []string) {
 	d.settings.changing.Lock()
 	defer d.settings.changing.Unlock()
 	c, before := d.settings.load().Config, d.limits.Load()
-	missing = d.govern(c)
+	missing = d.govern(c, all)
 	if d.limits.Load() != before { // some were found
 		d.ledger.Configure(d.leasing(c))
 		if d.jobs != nil {

@@ -1,7 +1,9 @@
 package users
 
 import (
+	"errors"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,9 +30,10 @@ type account string
 func userAccount(name string) account  { return account("user " + name) }
 func groupAccount(name string) account { return account("group " + name) }
 
-// Find looks up the names that are not known yet, and returns those that are still
-// unknown: nobody has them, or the database has not answered. A number is its own id.
-func (n *Numbers) Find(users, groups []string) (missing []string) {
+// Find looks up the names that are not known yet or, with again, all of them: somebody
+// else may have the id of an account that was removed. It returns those that are unknown:
+// nobody has them, or the database has not answered. A number is its own id.
+func (n *Numbers) Find(users, groups []string, again bool) (missing []string) {
 	var all []account
 	for _, name := range users {
 		all = append(all, userAccount(name))
@@ -38,7 +41,11 @@ func (n *Numbers) Find(users, groups []string) (missing []string) {
 	for _, name := range groups {
 		all = append(all, groupAccount(name))
 	}
-	if asking := n.ask(n.unknown(all)); asking != nil {
+	wanted := n.unknown(all)
+	if again {
+		wanted = slices.DeleteFunc(slices.Clone(all), isNumber)
+	}
+	if asking := n.ask(wanted); asking != nil {
 		select {
 		case <-asking:
 		case <-time.After(n.Limit):
@@ -72,9 +79,7 @@ func (n *Numbers) ask(names []account) <-chan struct{} {
 			close(ended)
 		}()
 		for _, a := range names {
-			if id, err := lookup(a); err == nil {
-				n.keep(a, id)
-			}
+			n.note(a, lookup)
 		}
 	}()
 	return ended
@@ -97,13 +102,20 @@ func lookUpID(a account) (int, error) {
 	return strconv.Atoi(u.Uid)
 }
 
-func (n *Numbers) keep(a account, id int) {
+// note asks for the id of a name. It keeps the last answer if there is none now.
+func (n *Numbers) note(a account, lookup func(account) (int, error)) {
+	id, err := lookup(a)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.known == nil {
-		n.known = map[account]int{}
+	switch {
+	case err == nil:
+		if n.known == nil {
+			n.known = map[account]int{}
+		}
+		n.known[a] = id
+	case errors.As(err, new(user.UnknownUserError)) || errors.As(err, new(user.UnknownGroupError)):
+		delete(n.known, a)
 	}
-	n.known[a] = id
 }
 
 // unknown returns the names that have no id yet.
@@ -116,9 +128,20 @@ func (n *Numbers) unknown(names []account) (missing []account) {
 	return missing
 }
 
-func (n *Numbers) get(a account) (int, bool) {
+func isNumber(a account) bool {
+	_, is := a.number()
+	return is
+}
+
+// number returns the id that a name is.
+func (a account) number() (int, bool) {
 	_, name, _ := strings.Cut(string(a), " ")
-	if id, err := strconv.Atoi(name); err == nil && id >= 0 {
+	id, err := strconv.Atoi(name)
+	return id, err == nil && id >= 0
+}
+
+func (n *Numbers) get(a account) (int, bool) {
+	if id, is := a.number(); is {
 		return id, true
 	}
 	n.mu.Lock()

@@ -2,6 +2,7 @@ package users
 
 import (
 	"errors"
+	"os/user"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -10,7 +11,7 @@ import (
 
 func TestNumbers(t *testing.T) {
 	n := &Numbers{Limit: time.Minute}
-	missing := n.Find([]string{"root", "12345", "no-such-user"}, []string{"root", "777", "no-such-group"})
+	missing := n.Find([]string{"root", "12345", "no-such-user"}, []string{"root", "777", "no-such-group"}, false)
 	if want := []string{"user no-such-user", "group no-such-group"}; !slices.Equal(missing, want) {
 		t.Errorf("missing are %q, want %q", missing, want)
 	}
@@ -44,17 +45,37 @@ func TestNumbersOfAHungDatabase(t *testing.T) {
 		}}
 		for range 5 {
 			begun := time.Now()
-			if missing := n.Find([]string{"alice"}, []string{"alice"}); len(missing) != 2 || time.Since(begun) != 2*time.Second {
+			if missing := n.Find([]string{"alice"}, []string{"alice"}, false); len(missing) != 2 || time.Since(begun) != 2*time.Second {
 				t.Errorf("missing are %q after %v", missing, time.Since(begun))
 			}
 		}
 		close(hang)
 		synctest.Wait()
-		if missing := n.Find([]string{"alice"}, []string{"alice"}); !slices.Equal(missing, []string{"group alice"}) || asked != 1 {
+		if missing := n.Find([]string{"alice"}, []string{"alice"}, false); !slices.Equal(missing, []string{"group alice"}) || asked != 1 {
 			t.Errorf("missing are %q, and the database was asked %d times", missing, asked)
 		}
 		if id, known := n.User("alice"); !known || id != 1000 {
 			t.Errorf("alice is %d, %v", id, known)
 		}
 	})
+}
+
+// An account that is gone has no id any more; one that cannot be asked about keeps it.
+func TestNumbersAgain(t *testing.T) {
+	ids := map[account]error{userAccount("ada"): nil, userAccount("bob"): user.UnknownUserError("bob"), groupAccount("lab"): errors.New("the server does not answer")}
+	n := &Numbers{Limit: time.Minute, lookup: func(account) (int, error) { return 7, nil }}
+	names := []string{"ada", "bob", "12"}
+	n.Find(names, []string{"lab"}, false)
+	n.lookup = func(a account) (int, error) { return 8, ids[a] }
+	if missing := n.Find(names, []string{"lab"}, false); len(missing) != 0 {
+		t.Errorf("%q are missing", missing)
+	}
+	if missing := n.Find(names, []string{"lab"}, true); !slices.Equal(missing, []string{"user bob"}) {
+		t.Errorf("%q are missing, want bob", missing)
+	}
+	ada, _ := n.User("ada")
+	lab, _ := n.Group("lab")
+	if ada != 8 || lab != 7 {
+		t.Errorf("ada is %d and lab %d, want 8 and 7", ada, lab)
+	}
 }
