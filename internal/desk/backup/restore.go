@@ -20,6 +20,7 @@ import (
 	"github.com/berth-gpu/berth/internal/job/keeper"
 	"github.com/berth-gpu/berth/internal/job/owner"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/numbers"
 )
 
 // restoredFences is far more than the number of grants between a backup and its
@@ -199,8 +200,8 @@ func lockFolder(folder string) (*os.File, error) {
 	return f, nil
 }
 
-// settle makes an unpacked state true here: fences go on above all that were granted since
-// the backup, what ran and cannot be found is lost, and what belongs to another machine is
+// settle makes an unpacked state true here: fences and the numbers of jobs go on above all
+// that were given out since the backup, what ran and cannot be found is lost, and what belongs to another machine is
 // removed.
 func (o *Options) settle(fresh string, h Header, did *Report) error {
 	for _, i := range inventory.Items() {
@@ -215,6 +216,11 @@ func (o *Options) settle(fresh string, h Header, did *Report) error {
 			if err := linkFiles(filepath.Join(o.Folder, folder), filepath.Join(fresh, folder)); err != nil {
 				return err
 			}
+		}
+	}
+	if o.Replace {
+		if err := numbers.Above(filepath.Join(fresh, inventory.Numbers), filepath.Join(o.Folder, inventory.Numbers), o.Now); err != nil {
+			return err
 		}
 	}
 	kept := func(folder string) func(run string) bool { // no archive has a record of a run

@@ -150,10 +150,18 @@ func TestRestoreRefuses(t *testing.T) {
 	if after := tree(t, to); !maps.Equal(before, after) {
 		t.Error("a refused restoration has changed the state folder")
 	}
+	given := `{"version":1,"next":4711}`
+	if err := file.Replace(filepath.Join(to, inventory.Numbers), []byte(given)); err != nil {
+		t.Fatal(err)
+	}
+	before = tree(t, to)
 	did := restore(t, archive, backup.Options{Folder: to, Replace: true, Machine: here})
 	before[inventory.Leases+"/lock"] = tree(t, did.Aside)[inventory.Leases+"/lock"]
 	if aside := tree(t, did.Aside); !maps.Equal(before, aside) {
 		t.Error("the former state folder is not kept as it was")
+	}
+	if !strings.Contains(tree(t, to)[inventory.Numbers], given) {
+		t.Error("numbers are given out again that jobs have had since the backup")
 	}
 	// In the boot of the backup, programs of jobs and services may still run: their records
 	// are there.

@@ -41,17 +41,9 @@ func New() *Numbers {
 // damaged, the numbers go on from the time in seconds, which is far above any that was
 // given out.
 func Open(path string, now time.Time) (*Numbers, *file.Damage) {
-	n := &Numbers{next: 1, file: file.NewState[document](path, file.StateOptions{
-		What: "write which numbers are in use", Version: 1,
-		Lost: "The numbers of new ids go on from the time in seconds, so that none is used twice.",
-	})}
-	why := n.file.Read(func(d document) error {
-		if d.Next < 1 {
-			return errors.New("the next number is missing")
-		}
-		n.next = d.Next
-		return nil
-	})
+	n := &Numbers{file: newFile(path)}
+	var why error
+	n.next, why = read(n.file)
 	n.end = n.next
 	if why == nil {
 		return n, nil
@@ -59,6 +51,44 @@ func Open(path string, now time.Time) (*Numbers, *file.Damage) {
 	n.next = now.Unix()
 	n.end = n.next
 	return n, n.file.Begin(document{Next: n.next}, why)
+}
+
+func newFile(path string) *file.State[document] {
+	return file.NewState[document](path, file.StateOptions{
+		What: "write which numbers are in use", Version: 1,
+		Lost: "The numbers of new ids go on from the time in seconds, so that none is used twice.",
+	})
+}
+
+// read returns the next number that a file allows; 1 if there is no file.
+func read(f *file.State[document]) (next int64, err error) {
+	next = 1
+	err = f.Read(func(d document) error {
+		if d.Next < 1 {
+			return errors.New("the next number is missing")
+		}
+		next = d.Next
+		return nil
+	})
+	return next, err
+}
+
+// Above lets the numbers of the file at path go on where those of another file do, if that
+// is later. If the other one is damaged, they go on from the time in seconds.
+func Above(path, other string, now time.Time) error {
+	to := newFile(path)
+	next, err := read(to)
+	if err != nil {
+		return nil // Open lets them go on from the time
+	}
+	later, err := read(newFile(other))
+	if err != nil {
+		later = now.Unix()
+	}
+	if later <= next {
+		return nil
+	}
+	return to.Save(document{Next: later})
 }
 
 // Next returns a number that was never returned before, not even by a daemon that was

@@ -110,6 +110,41 @@ func TestDamagedFile(t *testing.T) {
 	}
 }
 
+func TestAbove(t *testing.T) {
+	for _, c := range []struct {
+		name, file, other string // empty: it is not there
+		want              int64
+	}{
+		{"the other is later", `{"version":1,"next":33}`, `{"version":1,"next":49}`, 49},
+		{"the other is earlier", `{"version":1,"next":33}`, `{"version":1,"next":17}`, 33},
+		{"no other", `{"version":1,"next":33}`, "", 33},
+		{"the other alone", "", `{"version":1,"next":49}`, 49},
+		{"the other is damaged", `{"version":1,"next":33}`, "{", noon.Unix()},
+		{"it is damaged", "{", `{"version":1,"next":49}`, noon.Unix()},
+	} {
+		folder := t.TempDir()
+		path, other := filepath.Join(folder, "numbers.json"), filepath.Join(folder, "other", "numbers.json")
+		if err := os.Mkdir(filepath.Dir(other), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range map[string]string{path: c.file, other: c.other} {
+			if text == "" {
+				continue
+			}
+			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := Above(path, other, noon); err != nil {
+			t.Fatal(err)
+		}
+		n, _ := Open(path, noon)
+		if got := take(t, n); got != c.want {
+			t.Errorf("%s: the first number is %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
 func TestFullDisk(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "state")
 	n := open(t, filepath.Join(folder, "numbers.json")) // there is no such folder
