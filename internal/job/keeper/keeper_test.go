@@ -114,6 +114,30 @@ func TestAlarms(t *testing.T) {
 	})
 }
 
+// The record of a run that another job with the same number has left is not believed, even
+// if its minder lives.
+func TestARecordOfAnother(t *testing.T) {
+	for _, alive := range []bool{true, false} {
+		play(t, func(w *world) {
+			record := runs.Record{PID: 7, Start: 7, Boot: w.boot, Started: time.Now(), Fence: 4711}
+			if !alive {
+				record.Ended, record.Exit = time.Now(), gpu.Some(3)
+			}
+			w.set(func() {
+				w.runs[fmt.Sprintf("%d.0.1", w.number+1)] = &mindedRun{record: record, alive: alive}
+				if alive {
+					w.living[7] = nil
+				}
+			})
+			s := w.submit(spec("train"))
+			w.after(5 * time.Minute)
+			if got := w.show(job.Ref{Number: s.Number}); got.State != "done" || got.Try != 2 || len(w.started[got.ID]) != 1 {
+				t.Errorf("alive %v: it is %+v", alive, got.Job)
+			}
+		})
+	}
+}
+
 // Why no minder can be started is the cause of the job, which is tried again a few times.
 func TestNoMinder(t *testing.T) {
 	play(t, func(w *world) {

@@ -110,6 +110,9 @@ func (k *Keeper) look(r run) {
 		}
 		return
 	}
+	if record.Fence != 0 && record.Fence != r.task(r.index).Fence { // of a job that had this number before the state was restored
+		record, alive = runs.Record{}, false
+	}
 	again := func(after time.Duration) {
 		k.at(now.Add(after), func(time.Time) { k.look(r) })
 		k.writing.Unlock()
