@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access/users"
@@ -43,6 +44,9 @@ func (d *Daemon) openJobs(o Options) error {
 			return log, err
 		},
 	})
+	if err == nil {
+		d.serial.Given(d.jobs.Newest(), time.Now())
+	}
 	return err
 }
 

@@ -49,6 +49,7 @@ func (d *Daemon) openServices(o Options) error {
 	})
 	d.tellDamage(damage)
 	d.services = services
+	d.serial.Given(services.Newest(), time.Now())
 	d.serve(o.Settings.Config)
 	d.parking.Serve(services)
 	return nil

@@ -261,6 +261,15 @@ func Open(o Options) (*Keeper, error) {
 	return k, nil
 }
 
+// Newest returns the largest number of a job; 0 if there is none. It is for the time before
+// Run.
+func (k *Keeper) Newest() int64 {
+	if len(k.numbers) == 0 {
+		return 0
+	}
+	return k.numbers[len(k.numbers)-1]
+}
+
 // tellTrouble publishes that the journal of jobs cannot be written, or can again.
 func (k *Keeper) tellTrouble(err error) {
 	e := gpu.Event{Time: time.Now(), Code: gpu.EventJournal, Severity: gpu.Note, Text: "The daemon can write down jobs again."}

@@ -176,6 +176,17 @@ func (o *Owner) load(k kept) error {
 	return nil
 }
 
+// Newest returns the largest number of an instance; 0 if there is none. It is for the time
+// before Run.
+func (o *Owner) Newest() (number int64) {
+	for _, s := range o.services {
+		if s.life.Instance != nil {
+			number = max(number, s.life.Instance.Number)
+		}
+	}
+	return number
+}
+
 // FileName is the name of the file with the states of services.
 const FileName = "services.json"
 

@@ -73,6 +73,17 @@ func read(f *file.State[document]) (next int64, err error) {
 	return next, err
 }
 
+// Given notes that a number was given out before. If the file does not say so, it is
+// missing or old, and the numbers go on from the time in seconds.
+func (n *Numbers) Given(number int64, now time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if number >= n.next {
+		n.next = max(number+1, now.Unix())
+		n.end = n.next
+	}
+}
+
 // Above lets the numbers of the file at path go on where those of another file do, if that
 // is later. If the other one is damaged, they go on from the time in seconds.
 func Above(path, other string, now time.Time) error {

@@ -110,6 +110,29 @@ func TestDamagedFile(t *testing.T) {
 	}
 }
 
+// If the file is missing or old, no number comes again that somebody still knows.
+func TestMissingFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "numbers.json")
+	n := open(t, path)
+	n.Given(0, noon)
+	if got := take(t, n); got != 1 {
+		t.Errorf("the first number is %d", got)
+	}
+	n = open(t, path)
+	n.Given(block, noon)
+	if got := take(t, n); got != block+1 {
+		t.Errorf("after a number that the file knows comes %d", got)
+	}
+	n = open(t, path)
+	n.Given(1000, noon)
+	if got := take(t, n); got != noon.Unix() {
+		t.Errorf("after a number that the file does not know comes %d", got)
+	}
+	if got := take(t, open(t, path)); got <= noon.Unix() {
+		t.Errorf("%d was given before", got)
+	}
+}
+
 func TestAbove(t *testing.T) {
 	for _, c := range []struct {
 		name, file, other string // empty: it is not there
