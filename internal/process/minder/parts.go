@@ -21,8 +21,11 @@ const (
 // older names an older part of a log; 1 is the newest of them.
 func older(path string, n int) string { return fmt.Sprintf("%s.%d", path, n) }
 
-// shift makes room for another older part of a log. The oldest goes.
+// shift makes room for another older part of a log, if there is none. The oldest goes.
 func shift(path string, parts int) error {
+	if _, err := os.Lstat(older(path, 1)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	var all error
 	for n := parts; n > 1; n-- {
 		if err := os.Rename(older(path, n-1), older(path, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -59,7 +62,7 @@ func keepParts(path string, parts int, stop <-chan struct{}) {
 
 // cut copies a log that has grown too large to an older part, and empties it. Its writers
 // append, so they go on at its beginning. What they write between the end of the copy and
-// the emptying is lost.
+// the emptying is lost. A log that cannot be copied stays.
 func cut(path string, parts int, most int64) error {
 	log, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -76,6 +79,9 @@ func cut(path string, parts int, most int64) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(part, io.LimitReader(log, 4*most)) // one who writes faster than this copies is no reason to go on for ever
-	return errors.Join(err, part.Close(), log.Truncate(0))
+	_, err = io.Copy(part, io.LimitReader(log, 4*most))   // one who writes faster than this copies is no reason to go on for ever
+	if err = errors.Join(err, part.Close()); err != nil { // the disk is full, perhaps
+		return errors.Join(err, os.Remove(older(path, 1)))
+	}
+	return log.Truncate(0)
 }

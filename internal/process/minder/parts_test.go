@@ -1,9 +1,14 @@
 package minder
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // A log in parts has one run, and those before it are in its older parts. Without parts it
@@ -57,6 +62,47 @@ func TestALogIsCut(t *testing.T) {
 	}
 	if beginPart(link, 2); !isLink(link) {
 		t.Error("a link is put aside")
+	}
+}
+
+// A log that cannot be copied stays, and the older parts stay, however often that is tried.
+func TestALogThatCannotBeCopied(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	text := strings.Repeat("x", 1<<20) // more than a pipe takes
+	for name, text := range map[string]string{path: text, older(path, 2): "before"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if err := unix.Mkfifo(older(path, 1), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		reader, err := os.OpenFile(older(path, 1), os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { // who leaves in the middle
+			_, _ = reader.Read(make([]byte, 1))
+			_ = reader.Close()
+		}()
+		if err := cut(path, 1, 1<<20); !errors.Is(err, unix.EPIPE) {
+			t.Errorf("the copy ended with %v", err)
+		}
+		if _, err := os.Lstat(older(path, 1)); !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("a part of the copy is left: %v", err)
+		}
+		for name, want := range map[string]string{path: text, older(path, 2): "before"} {
+			if got, _ := os.ReadFile(name); string(got) != want {
+				t.Errorf("%s has %d bytes; want %d", name, len(got), len(want))
+			}
+		}
+	}
+	if err := shift(path, 3); err != nil {
+		t.Error(err)
+	}
+	if got, _ := os.ReadFile(older(path, 2)); string(got) != "before" {
+		t.Error("an older part moves, and nothing takes its place")
 	}
 }
 
