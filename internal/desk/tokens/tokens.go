@@ -357,6 +357,7 @@ func (t *Tokens) Revoke(name string, now time.Time) (Token, error) {
 	t.all.Store(next) // before the write: the secret may be in wrong hands
 	e.end(ErrRevoked)
 	if err := t.file.Save(*next); err != nil {
+		t.file.Change(0) // Run tries again
 		return e.token(), fmt.Errorf("the token %s is refused from now on, but the daemon could not write that down and accepts it again after a restart: %w", name, err)
 	}
 	return e.token(), nil

@@ -316,6 +316,17 @@ func TestTheDiskFails(t *testing.T) {
 	if _, err := k.Check(secret, now); !errors.Is(err, ErrRevoked) {
 		t.Errorf("it is accepted: %v", err)
 	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if err := k.Run(stopped); err != nil {
+		t.Error(err)
+	}
+	if _, err := open(t, filepath.Join(dir, "tokens.json")).Check(secret, now); !errors.Is(err, ErrRevoked) {
+		t.Errorf("it is accepted after a restart, though the disk takes something again: %v", err)
+	}
 }
 
 // A file that cannot be understood lets nobody in, and is not lost.
