@@ -86,15 +86,19 @@ func Left(path, boot string) (processes int, err error) {
 func (p *Pacer) remember(ids []process.ID) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	before := len(p.stopped)
-	for _, id := range ids {
-		p.stopped[id] = true
-	}
-	if len(p.stopped) == before {
+	fresh := slices.DeleteFunc(slices.Clone(ids), func(id process.ID) bool { return p.stopped[id] })
+	if len(fresh) == 0 {
 		return nil
 	}
+	for _, id := range fresh {
+		p.stopped[id] = true
+	}
 	maps.DeleteFunc(p.stopped, func(id process.ID, _ bool) bool { return !slices.Contains(ids, id) && !p.table.Alive(id) })
-	return p.write(false)
+	err := p.write(false)
+	if err != nil {
+		maps.DeleteFunc(p.stopped, func(id process.ID, _ bool) bool { return slices.Contains(fresh, id) })
+	}
+	return err
 }
 
 // write writes the file. The caller holds mu. The shares that people set have to survive

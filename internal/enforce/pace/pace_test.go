@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -527,6 +528,31 @@ func TestBothAreKilled(t *testing.T) {
 	until(t, "it runs", func() bool { return !stopped(t, p.id) })
 	if n, err := Left(path, "this"); n != 0 || err != nil {
 		t.Errorf("left to mend: %d, %v", n, err)
+	}
+}
+
+// While the file cannot be written, no process may be stopped that is not in it, however
+// often somebody tries.
+func TestTheFileCannotBeWritten(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "state")
+	p, _ := New(Options{Leases: &book{}, Event: func(gpu.Event) {}, Log: slog.New(slog.DiscardHandler), Path: filepath.Join(folder, FileName), Boot: "this"})
+	id, err := process.Proc().Identify(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if p.remember([]process.ID{id}) == nil {
+			t.Error("it may be stopped, and is in no file")
+		}
+	}
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.remember([]process.ID{id}); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(p.Path); !strings.Contains(string(text), strconv.Itoa(id.PID)) {
+		t.Errorf("the file is %s: %v", text, err)
 	}
 }
 
