@@ -3,6 +3,7 @@ package past
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -229,6 +230,24 @@ func tornLog(t *testing.T, model string) {
 	}
 	if aside, _ := os.ReadDir(filepath.Join(dir, AsideName)); len(aside) > 0 {
 		t.Errorf("%v is put aside", aside)
+	}
+}
+
+// Blocks that are damaged at the same time are kept together.
+func TestManyDamagedBlocksAreKept(t *testing.T) {
+	dir := t.TempDir()
+	for n := range asideMost + 2 {
+		if err := os.MkdirAll(filepath.Join(dir, "recent", fmt.Sprintf("0%025d", n)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, events := open(t, dir, usual)
+	list := events.take()
+	if len(list) != 1 {
+		t.Fatalf("the events are %+v", list)
+	}
+	if aside, err := os.ReadDir(list[0].Data["aside"].(string)); err != nil || len(aside) != asideMost+2 {
+		t.Errorf("%v are put aside, %v", aside, err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package past
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,32 +64,40 @@ func blocksIn(folder string) ([]block, error) {
 	return list, nil
 }
 
-// mend opens a database. It first puts aside what cannot be read: blocks one by one, then
-// the log, then everything.
+// mend opens a database. It first puts aside what cannot be read: blocks, then the log,
+// then everything.
 func (p *Past) mend(s *store, o *tsdb.Options) (*tsdb.DB, error) {
 	blocks, err := blocksIn(s.dir)
 	if err != nil {
 		return nil, err
 	}
+	var bad []string
+	var why error // of the first
 	for _, b := range blocks {
 		if b.err == nil {
 			b.err = tryBlock(b.dir)
 		}
+		if passing(b.err) {
+			return nil, b.err
+		}
 		if b.err != nil {
-			if err := p.putAside(s.name, b.err, b.dir); err != nil {
-				return nil, err
-			}
+			bad, why = append(bad, b.dir), cmp.Or(why, b.err)
+		}
+	}
+	if why != nil {
+		if err := p.putAside(s.name, why, bad...); err != nil {
+			return nil, err
 		}
 	}
 	db, err := p.openDB(s, o)
-	if err == nil || noRoom(err) {
+	if err == nil || passing(err) {
 		return db, err
 	}
 	log := []string{filepath.Join(s.dir, "wal"), filepath.Join(s.dir, "wbl"), filepath.Join(s.dir, "chunks_head")}
 	if err := p.putAside(s.name, err, log...); err != nil {
 		return nil, err
 	}
-	if db, err = p.openDB(s, o); err == nil || noRoom(err) {
+	if db, err = p.openDB(s, o); err == nil || passing(err) {
 		return db, err
 	}
 	if err := p.putAside(s.name, err, s.dir); err != nil {
@@ -196,8 +205,8 @@ func linkAll(from, to string) (size int64, err error) {
 	return size, err
 }
 
-// putAside moves files or folders out of the way, keeps the newest few, and publishes
-// why.
+// putAside moves files or folders out of the way, keeps what the newest few calls have
+// moved, and publishes why.
 func (p *Past) putAside(name string, why error, paths ...string) error {
 	to := p.path(AsideName, time.Now().UTC().Format("20060102T150405.000000000")+"-"+name)
 	if err := os.MkdirAll(to, 0o700); err != nil {

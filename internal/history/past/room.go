@@ -37,6 +37,12 @@ func noRoom(err error) bool {
 	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG) || errors.Is(err, errNoRoom)
 }
 
+// passing reports whether an error comes from what the machine has too little of at
+// present, not from damage.
+func passing(err error) bool {
+	return noRoom(err) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
+}
+
 // freeSpace asks the kernel for the free space of a folder's file system.
 func freeSpace(folder string) (int64, error) {
 	var s unix.Statfs_t

@@ -1,9 +1,9 @@
 package past
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"path/filepath"
 	"runtime/debug"
 	"time"
 
@@ -65,11 +65,16 @@ func (p *Past) tidy(now time.Time) (err error) {
 // findDamage reads every block, and puts the damaged ones aside. The caller
 // holds write.
 func (p *Past) findDamage() {
-	bad := map[string]error{}
+	bad, reasons := map[string][]string{}, map[string]error{} // by store; the reason is of the first
 	for _, s := range []*store{p.recent, p.long} {
 		for _, b := range s.db.Blocks() {
-			if err := examine(b.Dir()); err != nil {
-				bad[b.Dir()] = err
+			err := examine(b.Dir())
+			if passing(err) {
+				p.counted.suspected.Store(true) // the next call looks again
+				return
+			}
+			if err != nil {
+				bad[s.name], reasons[s.name] = append(bad[s.name], b.Dir()), cmp.Or(reasons[s.name], err)
 			}
 		}
 	}
@@ -79,8 +84,8 @@ func (p *Past) findDamage() {
 	if err := p.shut(); err != nil {
 		p.o.Log.Warn("cannot close the past", "error", err)
 	}
-	for dir, why := range bad {
-		if err := p.putAside(filepath.Base(filepath.Dir(dir)), why, dir); err != nil {
+	for name, why := range reasons {
+		if err := p.putAside(name, why, bad[name]...); err != nil {
 			p.say(gpu.Warning, "A part of the past cannot be read: %v. It stays where it is: %v", why, err)
 		}
 	}
