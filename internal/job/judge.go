@@ -102,6 +102,10 @@ func Judge(s *Spec, t Task, o Outcome) (Event, Task) {
 		t.NotBefore = o.Time.Add(pause(10*time.Second, 10*time.Minute, t.Requeues))
 		t.Cause = fmt.Sprintf("%s; queued again, %d of %d", t.Cause, t.Requeues, MostRequeues)
 	case Exhaust:
+		if !o.Began && !o.Known {
+			t.Cause += "; it is held: let it go with berth unhold"
+			break
+		}
 		t.Code = TooManyFaults
 		t.Cause = fmt.Sprintf("%s; it was queued again %d times, so it is held; let it go with berth unhold", t.Cause, t.Requeues)
 	case Again:
@@ -148,8 +152,8 @@ func verdict(s *Spec, t *Task, o *Outcome) Event {
 		return Succeed
 	case !o.Began && !o.Known && (o.Rebooted || t.Vain < MostVain):
 		return Again
-	case !o.Began && !o.Known:
-		return Fail
+	case !o.Began && !o.Known: // the machine is not able to, and nothing is known against the job
+		return Exhaust
 	case o.Rebooted && !o.Known:
 		return again(Requeue, Lose)
 	case !o.Known:

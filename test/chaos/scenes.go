@@ -86,6 +86,7 @@ func (s *stage) job(id string, is func(api.Job) bool) api.Job {
 }
 
 func over(j api.Job) bool    { return j.Over() }
+func settled(j api.Job) bool { return j.Over() || j.State == "held" }
 func running(j api.Job) bool { return j.State == "running" && j.PID != 0 || j.Over() }
 
 // lines counts how often the command of a job was started.
@@ -111,7 +112,7 @@ func minders(o options) error {
 	// long for one that dies before it has begun.
 	const many = 24
 	dying, early := map[int]time.Time{}, 10
-	for begun := time.Now(); len(ids) < many || !s.allOver(ids) && time.Since(begun) < 2*patienceWithJobs; time.Sleep(2 * time.Millisecond) {
+	for begun := time.Now(); len(ids) < many || !s.allSettled(ids) && time.Since(begun) < 2*patienceWithJobs; time.Sleep(2 * time.Millisecond) {
 		if len(ids) < many {
 			key := fmt.Sprintf("killed-%d", len(ids))
 			ids = append(ids, s.sure(api.JobRequest{Name: key, Command: command(key, "setsid sleep "+mark+" & sleep "+mark)}))
@@ -133,12 +134,12 @@ func minders(o options) error {
 	}
 	states := map[string]int{}
 	for i, id := range ids {
-		j, n := s.job(id, over), s.lines(keys[i])
+		j, n := s.job(id, settled), s.lines(keys[i])
 		states[j.State]++
 		switch {
 		case n > 1:
 			s.record.complain("the command of %s was started %d times", id, n)
-		case j.State == "lost" || j.State == "failed" && j.Code == "not_started" && n == 0:
+		case j.State == "lost" || j.State == "held" && j.Code == "not_started" && n == 0:
 		default:
 			s.record.complain("the minder of %s was killed, and it is %s (%s); its command was started %d times", id, j.State, j.Cause, n)
 		}
@@ -160,12 +161,12 @@ func minders(o options) error {
 	return s.close(nil)
 }
 
-func (s *stage) allOver(ids []string) bool {
+func (s *stage) allSettled(ids []string) bool {
 	var list api.Jobs
 	status, err := s.client.call("GET", "/api/jobs?limit=1000", nil, &list)
 	ended := 0
 	for _, j := range list.Jobs {
-		if j.Over() {
+		if settled(j) {
 			ended++
 		}
 	}

@@ -415,7 +415,7 @@ func (k *Keeper) Unhold(a Act) error {
 	k.mu.RUnlock()
 	err := k.change(a.Ref, "it is not held", func(c *change, j *kept, first, last int) {
 		t := *j.task(first)
-		t.Code, t.Cause, t.NotBefore, t.Requeues = "", "", now, 0
+		t.Code, t.Cause, t.NotBefore, t.Requeues, t.Vain = "", "", now, 0, 0
 		c.steps(j, first, last, job.Unhold, t)
 	}, a.By)
 	if a.One || err != nil && !errors.Is(err, ErrState) {

@@ -138,23 +138,26 @@ func TestARecordOfAnother(t *testing.T) {
 	}
 }
 
-// Why no minder can be started is the cause of the job, which is tried again a few times.
+// Why no minder can be started is the cause of the job, which is tried again a few times and
+// then held.
 func TestNoMinder(t *testing.T) {
 	play(t, func(w *world) {
 		w.set(func() { w.refused = errors.New("systemd does not answer") })
 		s := w.submit(spec("train"))
 		w.after(2 * time.Minute)
-		want := "the process that minds it could not be started, 6 times: systemd does not answer"
-		if got := w.show(job.Ref{Number: s.Number}); got.State != "failed" || got.Cause != want || got.Code != string(job.NotStarted) {
+		want := "the process that minds it could not be started, 6 times: systemd does not answer; it is held: let it go with berth unhold"
+		if got := w.show(job.Ref{Number: s.Number}); got.State != "held" || got.Cause != want || got.Code != string(job.NotStarted) {
+			t.Errorf("it is %+v", got.Job)
+		}
+		w.set(func() { w.refused, w.early = nil, 1 })
+		if err := w.daemon.Unhold(Act{Ref: job.Ref{Number: s.Number}}); err != nil {
+			t.Error(err)
+		}
+		w.after(2 * time.Minute)
+		if got := w.show(job.Ref{Number: s.Number}); got.State != "done" {
 			t.Errorf("it is %+v", got.Job)
 		}
 		w.idle()
-		w.set(func() { w.refused = nil })
-		again := w.submit(spec("again"))
-		w.after(2 * time.Minute)
-		if got := w.show(job.Ref{Number: again.Number}); got.State != "done" {
-			t.Errorf("it is %+v", got.Job)
-		}
 	})
 }
 
@@ -513,7 +516,7 @@ func TestMindersKilled(t *testing.T) {
 		w.set(func() { w.number = 2 })
 		c := w.submit(spec("never"))
 		w.after(20 * time.Minute)
-		if got := w.state(a.Number) + " " + w.state(b.Number) + " " + w.state(c.Number); got != "lost done failed" {
+		if got := w.state(a.Number) + " " + w.state(b.Number) + " " + w.state(c.Number); got != "lost done held" {
 			t.Errorf("they are %s", got)
 		}
 		if n := len(w.started["never-3"]); n != 0 {
