@@ -205,8 +205,8 @@ func lockFolder(folder string) (*os.File, error) {
 // removed.
 func (o *Options) settle(fresh string, h Header, did *Report) error {
 	for _, i := range inventory.Items() {
-		if i.Care == inventory.Bound && (h.Machine != o.Machine.ID || h.Machine == "") {
-			if err := os.RemoveAll(filepath.Join(fresh, i.Path)); err != nil {
+		if i.Care == inventory.Bound {
+			if err := o.settleBound(i.Path, fresh, h.Machine != "" && h.Machine == o.Machine.ID); err != nil {
 				return err
 			}
 		}
@@ -247,6 +247,19 @@ func (o *Options) settle(fresh string, h Header, did *Report) error {
 		return log, err
 	})
 	return err
+}
+
+// settleBound makes a file true that is bound to the machine. What the present state folder
+// says of processes and devices is newer than what a backup of the same machine says.
+func (o *Options) settleBound(name, fresh string, same bool) error {
+	present, to := filepath.Join(o.Folder, name), filepath.Join(fresh, name)
+	if _, err := os.Lstat(present); same && (!o.Replace || errors.Is(err, fs.ErrNotExist)) {
+		return nil
+	}
+	if err := os.RemoveAll(to); err != nil || !same {
+		return err
+	}
+	return os.Link(present, to) // whoever writes it replaces it
 }
 
 func (o *Options) settleLeases(fresh string, did *Report) error {

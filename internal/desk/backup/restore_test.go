@@ -116,6 +116,19 @@ func TestBoundToTheMachine(t *testing.T) {
 		if _, has := is["throttle.json"]; has != c.want {
 			t.Errorf("on %v, throttle.json is there: %v", c.on, has)
 		}
+		// What the present state folder says is newer.
+		now := `{"boot":"b1","leases":[]}`
+		if err := file.Replace(filepath.Join(to, "parked.json"), []byte(now)); err != nil {
+			t.Fatal(err)
+		}
+		restore(t, archive, backup.Options{Folder: to, Machine: c.on, Replace: true})
+		is = tree(t, to)
+		if strings.Contains(is["parked.json"], now) != c.want {
+			t.Errorf("on %v, parked.json is %q", c.on, is["parked.json"])
+		}
+		if _, has := is["throttle.json"]; has != c.want {
+			t.Errorf("on %v, throttle.json is there after a replacement: %v", c.on, has)
+		}
 	}
 }
 
