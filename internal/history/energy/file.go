@@ -127,15 +127,15 @@ func (ms *Meters) pause() time.Duration {
 	return writeIdle
 }
 
-// write replaces the file. It does not sync it, because that would cost the disk more
-// than the data is worth.
+// write replaces the file. It waits for the disk: some file systems rename a file before
+// they have its text, and a power loss would then take all sums.
 func (ms *Meters) write() error {
 	ms.file.Change(ms.pause())
 	text, err := ms.encode()
 	if err != nil {
 		return err
 	}
-	return ms.file.SaveUnsynced(text)
+	return ms.file.Save(text)
 }
 
 func (ms *Meters) encode() ([]byte, error) {

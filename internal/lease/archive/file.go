@@ -32,5 +32,6 @@ func Open(path string) (*Archive, *file.Damage) {
 	})
 }
 
-// write replaces the file, unsynced: a sync would cost the disk more than it is worth.
-func (a *Archive) write() error { return a.file.SaveUnsynced(document{a.All()}) }
+// write replaces the file. It waits for the disk: some file systems rename a file before
+// they have its text, and a power loss would then take all past leases.
+func (a *Archive) write() error { return a.file.Save(document{a.All()}) }

@@ -73,12 +73,13 @@ func (e *Entry) bound() {
 // mostSeconds is longer than any run: thirty years.
 const mostSeconds = 1e9
 
-// write replaces the file, unsynced: a sync would cost the disk more than it is worth.
+// write replaces the file. It waits for the disk: some file systems rename a file before
+// they have its text, and a power loss would then take everything that was learned.
 func (p *Peaks) write() error {
 	all := p.All()
 	d := document{make([]*Entry, len(all))}
 	for i := range all {
 		d.Entries[i] = &all[i]
 	}
-	return p.file.SaveUnsynced(d)
+	return p.file.Save(d)
 }
