@@ -132,6 +132,10 @@ func (t *Throttle) steerPower(ctx context.Context, h *hand, r monitor.Reading, s
 			return // without the file, no later daemon could restore the limit
 		}
 		err := t.govern(ctx, h.uuid, func(ctx context.Context, g device.Governor) error { return g.SetPowerLimit(ctx, step.Watts) })
+		if errors.Is(err, device.ErrHung) && step.Kind != slowdown.Restored { // the driver may still set it: the note stays
+			h.limit = slowdown.Recall(next.Kept).Failed(now)
+			return
+		}
 		if err != nil {
 			t.keep(h, before, h.fan)
 			t.refused(h, r, now, err)
@@ -210,7 +214,7 @@ func (t *Throttle) steerFan(ctx context.Context, h *hand, r monitor.Reading, fol
 		return g.ReleaseFan(ctx)
 	})
 	if err != nil {
-		t.fanRefused(h, r, err)
+		t.fanRefused(h, r, next, err)
 		return
 	}
 	began, ended := next.Held && !h.fan.Held, h.fan.Held && !next.Held
@@ -229,14 +233,18 @@ func (t *Throttle) steerFan(ctx context.Context, h *hand, r monitor.Reading, fol
 }
 
 // fanRefused publishes once that fans could not be set. If berth may hold the fans, the
-// next reading tries again to give them back to the driver.
-func (t *Throttle) fanRefused(h *hand, r monitor.Reading, err error) {
+// next reading tries again to give them back to the driver: one of several may be set, or a
+// driver that hangs may still set them.
+func (t *Throttle) fanRefused(h *hand, r monitor.Reading, next slowdown.Fan, err error) {
 	if !h.fanless {
 		t.fanEvent(r, gpu.Warning, fmt.Sprintf("berth cannot set the fans of %s: %v. They are the driver's", r.Device.Label(), err), "refused", h.fan)
 	}
 	h.fanless = true
-	if never(err) {
+	switch {
+	case never(err):
 		h.fan = slowdown.Fan{}
+	case next.Held:
+		h.fan = slowdown.Fan{Held: true, Speed: -1}
 	}
 	if !h.fan.Held {
 		t.keep(h, h.limit, h.fan)

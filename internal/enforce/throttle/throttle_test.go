@@ -40,6 +40,7 @@ type world struct {
 	acts    *throttle.Throttle
 	config  config.Config
 	refuse  error // of every step
+	late    int   // how many steps the driver takes after it was given up
 	stop    func()
 
 	mu       sync.Mutex // guards what follows
@@ -102,7 +103,13 @@ func (w *world) Do(ctx context.Context, id string, do func(context.Context, devi
 	if w.refuse != nil {
 		return w.refuse
 	}
-	return w.monitor.Do(ctx, id, do)
+	before := w.limit()
+	err := w.monitor.Do(ctx, id, do)
+	if w.late > 0 && w.limit() != before {
+		w.late--
+		return &device.Error{Op: "set the limit", Err: device.ErrHung}
+	}
+	return err
 }
 
 // Model knows nothing, so that nothing is forecast.
@@ -522,6 +529,25 @@ func TestRefusedOnce(t *testing.T) {
 			w.stop()
 			if text, err := os.ReadFile(w.file); err == nil && !strings.HasSuffix(string(text), "\n{}") {
 				t.Errorf("nothing was changed, and the file says %s", text)
+			}
+		})
+	}
+}
+
+// A limit that the driver sets after it was given up is berth's, and is given back.
+func TestLimitThatIsSetLate(t *testing.T) {
+	for late := 1; late <= 3; late++ {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, furnace)
+			w.late = late
+			w.start()
+			pass(10 * time.Minute)
+			if told := w.told(gpu.EventPowerLimit); w.late != 0 || slices.Contains(told, "taken") || !w.acts.Acts(uuid).Original.Known() {
+				t.Errorf("after %d late steps: told %v, acts %+v", late, told, w.acts.Acts(uuid))
+			}
+			w.stop()
+			if w.limit() != 115 {
+				t.Errorf("after %d late steps the limit stays at %g W", late, w.limit())
 			}
 		})
 	}
