@@ -158,8 +158,8 @@ func (s sight) batch(listed runs.Listed) api.Batch {
 	return b
 }
 
-// private lists the data of an event that names programs, paths or processes.
-var private = []string{"pid", "name", "output", "run", "batch", "spared", "log"}
+// private lists the data of an event that names programs, paths, processes or hooks.
+var private = []string{"pid", "name", "output", "run", "batch", "spared", "log", "hook"}
 
 // The views of an event. All callers with the same view see the same.
 const (

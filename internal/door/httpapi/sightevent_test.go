@@ -22,6 +22,10 @@ func TestWhyOfAnEventIsForItsUser(t *testing.T) {
 	if got := shown(e, viewerView); got.Lease != "" || got.Data["reason"] != nil || got.Data["for"] != nil || got.Data["failed"] != true {
 		t.Errorf("a viewer sees %+v", got)
 	}
+	hook := gpu.Event{Code: gpu.EventHook, Text: "The hook pager does not work", Public: "A hook does not work", Data: map[string]any{"hook": "pager"}}
+	if got := shown(hook, othersView); got.Text != hook.Public || got.Data["hook"] != nil {
+		t.Errorf("others see of a hook %+v", got)
+	}
 	e.Public = ""
 	if got := shown(e, othersView); got.Data["reason"] == nil {
 		t.Errorf("a reason that is public is hidden: %+v", got)

@@ -102,6 +102,11 @@ func TestGivesUp(t *testing.T) {
 				t.Errorf("told %q", text)
 			}
 		}
+		for _, e := range b.told {
+			if e.Public == "" || strings.Contains(e.Public, "pager") || strings.Contains(e.Public, "refused") {
+				t.Errorf("others are told %q", e.Public)
+			}
+		}
 		if n := len(r.bodies()); n > 100 {
 			t.Errorf("%d attempts in four hours", n)
 		}

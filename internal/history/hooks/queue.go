@@ -180,8 +180,9 @@ func (q *queue) deliver(ctx, sending context.Context, e gpu.Event) bool {
 func (q *queue) warn(err error) {
 	q.hooks.Event(gpu.Event{
 		Time: time.Now(), Code: gpu.EventHook, Severity: gpu.Warning,
-		Text: fmt.Sprintf("The hook %s did not receive an event; berth tries again for an hour: %v", q.name, err),
-		Data: map[string]any{"hook": q.name},
+		Text:   fmt.Sprintf("The hook %s did not receive an event; berth tries again for an hour: %v", q.name, err),
+		Public: "A hook did not receive an event; berth tries again for an hour",
+		Data:   map[string]any{"hook": q.name},
 	})
 }
 
@@ -227,7 +228,8 @@ func (q *queue) fail(e gpu.Event, err error) {
 	q.told = true
 	q.hooks.Event(gpu.Event{
 		Time: time.Now(), Code: gpu.EventHook, Severity: gpu.Warning,
-		Text: fmt.Sprintf("The hook %s does not work: %s of %s could not be delivered: %v", q.name, e.Code, e.Time.Format(time.TimeOnly), err),
-		Data: map[string]any{"hook": q.name, "event": e.ID, "event_code": string(e.Code)},
+		Text:   fmt.Sprintf("The hook %s does not work: %s of %s could not be delivered: %v", q.name, e.Code, e.Time.Format(time.TimeOnly), err),
+		Public: "A hook does not work: an event could not be delivered",
+		Data:   map[string]any{"hook": q.name, "event": e.ID, "event_code": string(e.Code)},
 	})
 }
