@@ -16,6 +16,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process/minder"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
@@ -65,9 +66,10 @@ func (d *Desk) service(name string) (api.Service, error) {
 
 // seenService returns a service as a caller may see it, with what it waits for.
 func (d *Desk) seenService(by access.Actor, s api.Service) api.Service {
+	owned := access.May(by, access.Inspect, ownedBy(&s)) == nil
 	s = seenService(by, s)
 	if s.State == "waiting" || s.State == "returning" {
-		if why := d.serviceWaits(by, s.Name); why != "" {
+		if why := d.serviceWaits(by, s.Name, owned); why != "" {
 			s.Why = why
 		}
 	}
@@ -75,8 +77,8 @@ func (d *Desk) seenService(by access.Actor, s api.Service) api.Service {
 }
 
 // serviceWaits says what is in the way of the lease of a service that waits, and who holds it;
-// empty if it does not wait.
-func (d *Desk) serviceWaits(by access.Actor, name string) string {
+// empty if it does not wait. Owned says that the caller may see the limits of its user.
+func (d *Desk) serviceWaits(by access.Actor, name string, owned bool) string {
 	k, has := d.Services.KeyOf(name)
 	if !has {
 		return ""
@@ -86,7 +88,7 @@ func (d *Desk) serviceWaits(by access.Actor, name string) string {
 	case !waits || e.Refusal == nil && e.Quota == nil && len(e.Ahead) == 0:
 		return ""
 	case e.Quota != nil:
-		return e.Quota.Error()
+		return QuotaText(e.Quota, owned)
 	case e.Refusal == nil:
 		return fmt.Sprintf("%s %s before it in the queue", words.Count(len(e.Ahead), "request"), words.Form(len(e.Ahead), "is", "are"))
 	}
@@ -113,6 +115,15 @@ func (d *Desk) serviceWaits(by access.Actor, name string) string {
 		text += "; " + used.Memory.String() + " is used under no lease"
 	}
 	return text
+}
+
+// QuotaText says which quota or limit is in the way of a request. The limits of a user, and
+// what the user has of them, are for those who may see all that the user has.
+func QuotaText(err error, owned bool) string {
+	if limit := (*quota.LimitError)(nil); !owned && errors.As(err, &limit) {
+		return "a limit of its user is in the way"
+	}
+	return err.Error()
 }
 
 // ownedBy returns the service as an object that belongs to its user.

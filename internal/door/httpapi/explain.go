@@ -21,7 +21,7 @@ func (s *server) explain(ctx context.Context, in *body[api.LeaseRequest]) (*answ
 	if err != nil {
 		return nil, asID(err)
 	}
-	out := s.explanationOf(e.Explanation, sightOf(ctx))
+	out := s.explanationOf(e.Explanation, sightOf(ctx), true)
 	out.Grant, out.Estimate = e.Grant, e.Estimate
 	return ok(out)
 }
@@ -40,7 +40,7 @@ func (s *server) explainWaiting(ctx context.Context, in *explainQuery) (*answer[
 	}
 	r, _, _ := s.Ledger.FindWaiting(k)
 	if e, waits := s.Ledger.ExplainWaiting(k); waits {
-		out := s.explanationOf(e, sight)
+		out := s.explanationOf(e, sight, r != nil && sight.owns(r.Holder))
 		if r != nil {
 			out.Text = desk.WaitsFor(r) + out.Text
 		}
@@ -59,7 +59,9 @@ func (s *server) explainWaiting(ctx context.Context, in *explainQuery) (*answer[
 	return nil, s.Ledger.Unknown(sight.Actor, access.Look, k)
 }
 
-func (s *server) explanationOf(e placement.Explanation, by sight) api.Explanation {
+// explanationOf returns an explanation as a caller sees it. Owned says that the caller may
+// see the limits of its user.
+func (s *server) explanationOf(e placement.Explanation, by sight, owned bool) api.Explanation {
 	out := api.Explanation{
 		Fits: e.Refusal == nil && e.Quota == nil, Possible: true, Position: e.Position, Devices: []api.Obstacle{},
 		LargestNow: e.LargestNow, LargestEver: e.LargestEver, Policy: e.Policy, Ranking: make([]api.Ranked, len(e.Ranking)),
@@ -72,7 +74,7 @@ func (s *server) explanationOf(e placement.Explanation, by sight) api.Explanatio
 	}
 	var sentences []string
 	if e.Quota != nil {
-		sentences = append(sentences, words.UpperFirst(e.Quota.Error())+".")
+		sentences = append(sentences, words.UpperFirst(desk.QuotaText(e.Quota, owned))+".")
 	}
 	if e.Refusal != nil {
 		out.Possible, out.Hint = e.Refusal.Ever, e.Refusal.Hint

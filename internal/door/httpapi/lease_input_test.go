@@ -268,6 +268,43 @@ func TestRequestUnderTheMinimumIsRaised(t *testing.T) {
 	}
 }
 
+// What a user may have, and has of it, is for that user and for operators.
+func TestLimitsOfOthersAreNotExplained(t *testing.T) {
+	d := open(t, "1xrtx-4060")
+	d.server.Ledger.Configure(quota.Settings{
+		Device: func(string) quota.DeviceSettings { return quota.DeviceSettings{Reserve: 512, MaxPipelines: 2} },
+		Limits: quota.Lookup{Generation: 1, Of: func(s lease.Subject) *lease.Limits {
+			l := lease.Builtin()
+			l.Subject, l.Generation, l.Memory = s, 1, lease.Limit[gpu.MiB]{Opt: gpu.Some[gpu.MiB](3000), Source: "users.ada"}
+			return &l
+		}},
+	})
+	ada := user(4711)
+	expect(t, "some of it", d.askAs(ada, "POST", "/api/gpu/memory/allocate", `{"allocation_id":"a","memory_mb":2000}`), 201, "")
+	ctx, leave := context.WithCancel(t.Context())
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		r := httptest.NewRequest("POST", "/api/leases", strings.NewReader(`{"id":"w","memory_mb":2000,"timeout_seconds":600}`))
+		r.Header.Set("Content-Type", "application/json")
+		d.ServeHTTP(httptest.NewRecorder(), r.WithContext(withIdentity(ctx, ada)))
+	}()
+	for d.ask("GET", "/api/leases/w", "").Code != http.StatusOK { // until it stands in the queue
+		runtime.Gosched()
+	}
+	for _, c := range []struct {
+		by   doorkeeper.Identity
+		sees bool
+	}{{ada, true}, {holding(lease.Holder{UID: 9, User: "op"}, access.Operator), true}, {user(4712), false}, {doorkeeper.IdentityFor(viewer()), false}} {
+		e := decode[api.Explanation](t, d.askAs(c.by, "GET", "/api/leases/w/explain", ""))
+		if strings.Contains(e.Text, "users.ada") != c.sees || !strings.Contains(e.Text, "limit") || e.Fits {
+			t.Errorf("%s reads %q", c.by.User, e.Text)
+		}
+	}
+	leave()
+	<-answered
+}
+
 // A request that waits can be looked at by its id.
 func TestWaitingRequestIsFound(t *testing.T) {
 	d := open(t, "1xrtx-4060")
