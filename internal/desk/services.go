@@ -13,6 +13,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/job/owner"
+	"github.com/berth-gpu/berth/internal/job/service"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/lease/placement"
@@ -147,12 +148,19 @@ func seenService(by access.Actor, s api.Service) api.Service {
 		failure.Why, failure.Log = notYours, nil
 		s.Failure = &failure
 	}
+	s.Why = service.Tokenless(s.Why)
+	if s.Stopped != nil {
+		stopped := *s.Stopped
+		stopped.By = service.Tokenless(stopped.By)
+		s.Stopped = &stopped
+	}
 	if access.May(by, access.Name, access.Object{}) != nil {
 		s.User = "another user"
+		if s.Why != "" { // it may name who stopped it
+			s.Why = notYours
+		}
 		if s.Stopped != nil {
-			stopped := *s.Stopped
-			stopped.By = "another user"
-			s.Stopped = &stopped
+			s.Stopped.By, s.Stopped.Why = "another user", ""
 		}
 	}
 	return s

@@ -90,6 +90,16 @@ func TestWhoSeesWhatOfAService(t *testing.T) {
 	if stopped := seenService(eve, api.Service{User: "ada", State: "stopped", Why: "exec /hush", Failure: &api.ServiceFailure{Why: "exec /hush"}}); stopped.Why != notYours {
 		t.Errorf("of one that failed and was stopped, others see %+v", stopped)
 	}
+	byToken := api.Service{User: "ada", State: "stopped", Why: "it was stopped by token ci; it goes by stop: its settings say so", Stopped: &api.FrontStopped{By: "token ci", Why: "olga needs it"}}
+	if s := seenService(eve, byToken); s.Why != "it was stopped by a token; it goes by stop: its settings say so" || s.Stopped.By != "a token" || s.Stopped.Why != "olga needs it" {
+		t.Errorf("of one that a token stopped, others see %+v, %+v", s, s.Stopped)
+	}
+	if s := seenService(vera, byToken); s.Why != notYours || *s.Stopped != (api.FrontStopped{By: other}) {
+		t.Errorf("of one that a token stopped, viewers see %+v, %+v", s, s.Stopped)
+	}
+	if s := seenService(ada, byToken); s.Why != byToken.Why || s.Stopped.By != "token ci" {
+		t.Errorf("of one that a token stopped, its user sees %+v, %+v", s, s.Stopped)
+	}
 	for _, name := range []string{"nothing", "", "chat-1"} {
 		if _, err := w.Service(olga, name); codeOf(err) != "unknown_service" {
 			t.Errorf("%q is %v", name, err)

@@ -447,7 +447,7 @@ func (o *Owner) review() (happened bool) {
 			_ = o.happen(s, e, service.Facts{}, leaves(why, o.whyLeave(s, &situation, why)))
 		case e == service.Overdue:
 			if o.happen(s, e, service.Facts{}, func(l *service.Life) { l.Instance.Cut = true }) == nil {
-				o.Publish(o.cutOff(s))
+				o.Publish(tokenless(o.cutOff(s)))
 			}
 		case e != "":
 			_ = o.happen(s, e, service.Facts{}, func(l *service.Life) {

@@ -602,6 +602,20 @@ func TestFrontsKnowWhatPeopleOrdered(t *testing.T) {
 			}
 			f.mu.Unlock()
 		}
+		token := access.Actor{User: "op", UID: 7, Token: "ci", Door: access.TCP, Role: access.Operator}
+		if err := errors.Join(w.daemon.Start("a", token, ""), w.daemon.Stop("a", token, "enough")); err != nil {
+			t.Fatal(err)
+		}
+		f.mu.Lock()
+		if got := f.table["a"].told.Stopped.Sentence("a"); !strings.HasPrefix(got, "a token stopped the service a on ") {
+			t.Errorf("callers read %q", got)
+		}
+		f.mu.Unlock()
+		w.set(func() {
+			if e := w.events[len(w.events)-1]; e.Text != "The service a was stopped by token ci: enough." || e.Public != "The service a was stopped by a token: enough." {
+				t.Errorf("the event says %q, to others %q", e.Text, e.Public)
+			}
+		})
 		// One that does not listen is not waited for.
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

@@ -40,7 +40,7 @@ func unavailable(code string, after time.Duration, format string, args ...any) *
 }
 
 func isStopped(name string, s *api.FrontStopped) *Refusal {
-	return unavailable("stopped", 0, "%s", s.Sentence(name))
+	return unavailable("stopped", 0, "%s", service.Tokenless(s.Sentence(name)))
 }
 
 // forAll returns why a service failed for those who ask for it. Of the reason why its
@@ -285,7 +285,7 @@ func (o *Owner) do(name string, by access.Actor, did, why string, change func(*o
 		if life.Stopped != nil {
 			o.refuse(s, isStopped(name, life.Stopped))
 		}
-		o.Publish(ordered(s, by, did, why))
+		o.Publish(tokenless(ordered(s, by, did, why)))
 		return nil
 	})
 	if err == nil {
@@ -296,6 +296,14 @@ func (o *Owner) do(name string, by access.Actor, did, why string, change func(*o
 
 // mostTold is how many lines of its log the event of a failure has.
 const mostTold = 8
+
+// tokenless returns an event in which others than its user do not read the name of a token.
+func tokenless(e gpu.Event) gpu.Event {
+	if public := service.Tokenless(e.Text); public != e.Text {
+		e.Public = public
+	}
+	return e
+}
 
 // ordered is the event that somebody has changed what becomes of a service.
 func ordered(s *owned, by access.Actor, did, why string) gpu.Event {
@@ -351,6 +359,7 @@ func (o *Owner) tellPeople(s *owned, was *service.Life, e service.Event) {
 	case l.State == service.Parked || l.State == service.Asleep || l.State == service.Away && was.State != service.Waiting:
 		event.Code = gpu.EventServiceLeft
 		event.Text = fmt.Sprintf("The service %s has left, and is %s: %s.", s.name, l.State, l.Why)
+		event = tokenless(event)
 		event.Data["took_seconds"] = time.Since(was.Since).Seconds()
 		event.Data["way"] = string(i.Way)
 	case l.State == service.Failed:

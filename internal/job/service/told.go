@@ -3,6 +3,7 @@ package service
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,15 +13,27 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
+// aToken matches who did something with a token, as gpu.By says it.
+var aToken = regexp.MustCompile(`(^|\bby )token [A-Za-z0-9_-]+`)
+
+// Tokenless returns who did something to a service, or a text that says by whom it was
+// done, for those who may not read the names of tokens.
+func Tokenless(text string) string { return aToken.ReplaceAllString(text, "${1}a token") }
+
 // Told returns what a front is told of a service. S has its settings now; nil: it is in no
 // settings any more, and goes.
 func Told(l *Life, name string, s *Spec) api.FrontService {
-	told := api.FrontService{Name: name, State: string(l.State), Epoch: l.Epoch, Stopped: l.Stopped}
+	told := api.FrontService{Name: name, State: string(l.State), Epoch: l.Epoch}
+	if l.Stopped != nil {
+		stopped := *l.Stopped
+		stopped.By = Tokenless(stopped.By)
+		told.Stopped = &stopped
+	}
 	if i := l.Instance; i != nil {
 		told.Port, told.UID = i.Port, i.Spec.UID
 		s = cmp.Or(s, &i.Spec)
 		if l.State == Closing && i.Cut {
-			told.Cut = fmt.Sprintf("The service %s had to go (%s), and this request did not end within %s. Ask again.", name, i.ForWhom, words.Duration(s.slice()))
+			told.Cut = fmt.Sprintf("The service %s had to go (%s), and this request did not end within %s. Ask again.", name, Tokenless(i.ForWhom), words.Duration(s.slice()))
 		}
 	}
 	if s == nil {
