@@ -86,6 +86,10 @@ func testHolders(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, scrape(e), `gpu_user_leases{user="anna"} 0`, `gpu_user_memory_leased_mb{user="anna"} 0`, `gpu_service_waiting{service="trainer"} 0`)
+	e.HookDropped("pager")
+	if !strings.Contains(scrape(e), "pager") || strings.Contains(scrape(e.Nameless), "pager") {
+		t.Error("the page with names has no hook, or the other one has it")
+	}
 	if names := about(scrape(e.Nameless)); len(names) > 0 {
 		t.Errorf("the page without names has %q", names)
 	}

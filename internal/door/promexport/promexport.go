@@ -23,7 +23,7 @@ import (
 // Exporter serves the page and counts single events.
 type Exporter struct {
 	http.Handler
-	// Nameless serves the page without the lines that name users and services.
+	// Nameless serves the page without the lines that name users, services and hooks.
 	Nameless http.Handler
 
 	sampled *prometheus.HistogramVec
@@ -104,7 +104,7 @@ func New(from Sources) *Exporter {
 		Name: "berth_build_info", Help: "Always 1; the version is in the label.", ConstLabels: prometheus.Labels{"version": from.Version},
 	})
 	build.Set(1)
-	counted := []prometheus.Collector{e.sampled, e.failed, e.events, e.asked, e.unmet, e.decided, e.hooks, e.lost, e.dropped, e.turnedAway, e.tokens, e.steps, build}
+	counted := []prometheus.Collector{e.sampled, e.failed, e.events, e.asked, e.unmet, e.decided, e.lost, e.turnedAway, e.tokens, e.steps, build}
 	process := []prometheus.Collector{
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics()),
@@ -113,10 +113,10 @@ func New(from Sources) *Exporter {
 	rest := []group{single(), leased, pacing, reclaiming, remembering, jobs, {dcgmFamilies(), e.putDCGM}}
 	named := append(slices.Clip(rest), programs(from.Labels), work(from.Labels), holders(from.Labels), limits)
 	e.Nameless = promhttp.HandlerFor(e.registry(append(slices.Clip(rest), work(nil), devices), counted, process), promhttp.HandlerOpts{})
-	calls := []prometheus.Collector{e.calls}
-	e.Handler = promhttp.HandlerFor(e.registry(append(slices.Clip(named), devices), counted, calls, process), promhttp.HandlerOpts{})
+	telling := []prometheus.Collector{e.calls, e.hooks, e.dropped}
+	e.Handler = promhttp.HandlerFor(e.registry(append(slices.Clip(named), devices), counted, telling, process), promhttp.HandlerOpts{})
 	// Of the metrics that every Go program has, the past keeps the cost of the daemon.
-	e.rest = e.registry(named, counted, calls, []prometheus.Collector{
+	e.rest = e.registry(named, counted, telling, []prometheus.Collector{
 		process[0],
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "go_goroutines", Help: "Number of goroutines that currently exist."}, func() float64 { return float64(runtime.NumGoroutine()) }),
 	})

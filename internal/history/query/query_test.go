@@ -69,6 +69,7 @@ func machine(t testing.TB) storage.Queryable {
 		add(1, "gpu_service_leases", "service", "")
 		add(3, "berth_group_used", "group", "students", "limit", "leases")
 		add(512, "berth_lease_memory_mb", "lease", "ann/7", "user", "ann", "service", "embedder", "gpu", "GPU-0")
+		add(1, "berth_hook_dropped_total", "hook", "pager")
 	})
 }
 
@@ -138,7 +139,7 @@ func TestFinding(t *testing.T) {
 	if want := []string{"__name__", "instance", "job", "user"}; err != nil || !slices.Equal(names, want) {
 		t.Errorf("the names are %v, %v, want %v", names, err, want)
 	}
-	if names, _, err = e.LabelNames(t.Context(), nil, time.Time{}, time.Time{}, series.Options{}); err != nil || len(names) != 9 {
+	if names, _, err = e.LabelNames(t.Context(), nil, time.Time{}, time.Time{}, series.Options{}); err != nil || len(names) != 10 {
 		t.Errorf("all names are %v, %v", names, err)
 	}
 	values, _, err := e.LabelValues(t.Context(), "gpu", nil, time.Time{}, time.Time{}, series.Options{})
@@ -154,7 +155,7 @@ func TestFinding(t *testing.T) {
 // A nameless asker learns no name by any question.
 func TestNameless(t *testing.T) {
 	e := New(machine(t), Limits{})
-	hidden := []string{"ann", "embedder", "students", "ann/7"}
+	hidden := []string{"ann", "embedder", "students", "ann/7", "pager"}
 	tells := func(got any) bool {
 		text := fmt.Sprint(got)
 		return slices.ContainsFunc(hidden, func(name string) bool { return strings.Contains(text, name) })

@@ -53,7 +53,7 @@ type Metric struct {
 // Options are the options of a question. The zero value is for a question of the daemon
 // itself, which sees everything.
 type Options struct {
-	// Nameless hides every series that names a user, a group, a service or a lease.
+	// Nameless hides every series that names a user, a group, a service, a lease or a hook.
 	Nameless bool
 	// Waits makes the question wait for a place among those that are answered at the same
 	// time, and its answer for room. The daemon's own questions do not wait.
@@ -91,9 +91,9 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Text }
 
-// Telling returns the labels that name somebody: a user, a group, a service, or a
-// lease by the user who holds it.
-func Telling() []string { return []string{"user", "group", "service", "lease"} }
+// Telling returns the labels that name somebody: a user, a group, a service, a lease by
+// the user who holds it, or a hook.
+func Telling() []string { return []string{"user", "group", "service", "lease", "hook"} }
 
 // Tells reports whether labels name somebody.
 func Tells(l labels.Labels) bool {
