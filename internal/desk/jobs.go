@@ -42,7 +42,7 @@ func (d *Desk) mayRun(by *Caller) error {
 }
 
 // refuseRun refuses a caller for whom a daemon of some user runs no program.
-func refuseRun(by *Caller, off bool, daemon int, seesOurFiles func(pid int) bool) error {
+func refuseRun(by *Caller, off bool, daemon int, seesOurFiles func(process.ID) bool) error {
 	no := func(format string, args ...any) error { return Refuse(Forbidden, "cannot_run", format, args...) }
 	switch {
 	case off:
@@ -51,7 +51,7 @@ func refuseRun(by *Caller, off bool, daemon int, seesOurFiles func(pid int) bool
 		return no("berth runs jobs only for users whom the kernel names: call over the Unix socket from this machine, outside of containers and without a token, or from your session on the page (not as root). An administrator can bind a token to a user: berth token create --as. Nothing was changed.")
 	case daemon != 0 && by.UID != daemon:
 		return no("This daemon is not root, so it runs jobs only for the user who runs it. Start a daemon of your own, or use berth exec. Nothing was changed.")
-	case by.Door == access.Socket && by.Token == "" && !seesOurFiles(by.Holder.PID):
+	case by.Door == access.Socket && by.Token == "" && !seesOurFiles(process.ID{PID: by.Holder.PID, Start: by.Holder.Start}):
 		return no("The caller sees other files than the machine does, or nobody knows: it is in a mount namespace of its own, or has ended. Submit from outside of it. Nothing was changed.")
 	}
 	return nil

@@ -41,7 +41,7 @@ type workshop struct {
 // openWorkshop returns an office with two devices that runs jobs.
 func openWorkshop(t *testing.T) *workshop {
 	t.Helper()
-	if !process.Proc().SeesOurFiles(os.Getpid()) {
+	if me, err := process.Proc().Identify(os.Getpid()); err != nil || !process.Proc().SeesOurFiles(me) {
 		t.Skip("the test is in a mount namespace of its own")
 	}
 	w := &workshop{office: open(t, "2xrtx-4060"), runs: &runRecords{records: map[string]runs.Record{}, started: make(chan string, 64)}}
@@ -156,9 +156,9 @@ const adaUID, eveUID, olgaUID = 70001, 70002, 70003
 // Whoever the kernel does not name, or sees other files, runs nothing.
 func TestWhoMayRunPrograms(t *testing.T) {
 	t.Parallel()
-	sees := func(pid int) bool { return pid == 7 }
+	sees := func(id process.ID) bool { return id == process.ID{PID: 7, Start: 70} }
 	socket := func(uid, pid int, certain bool) *Caller {
-		return &Caller{Actor: access.Actor{UID: uid, Door: access.Socket, Role: access.User}, Holder: lease.Holder{UID: uid, PID: pid}, Certain: certain}
+		return &Caller{Actor: access.Actor{UID: uid, Door: access.Socket, Role: access.User}, Holder: lease.Holder{UID: uid, PID: pid, Start: 70}, Certain: certain}
 	}
 	session := &Caller{Actor: access.Actor{UID: adaUID, Door: access.TCP, Role: access.User}, Certain: true}
 	bound := func(door access.Door) *Caller {

@@ -59,9 +59,9 @@ func innermost(status []byte) (pid int, living bool) {
 
 // SeesOurFiles reports whether a process is in the mount namespace of the machine: that of
 // process 1, or that of this process where the other cannot be read. It returns false if
-// nobody knows.
-func (t Table) SeesOurFiles(pid int) bool {
-	its, err := os.Readlink(t.file(pid, "ns/mnt"))
+// nobody knows, and if the process has ended: another one may have its pid.
+func (t Table) SeesOurFiles(id ID) bool {
+	its, err := os.Readlink(t.file(id.PID, "ns/mnt"))
 	if err != nil {
 		return false
 	}
@@ -69,5 +69,5 @@ func (t Table) SeesOurFiles(pid int) bool {
 	if err != nil {
 		home, err = os.Readlink(filepath.Join(t.root, "self/ns/mnt"))
 	}
-	return err == nil && its == home
+	return err == nil && its == home && t.Alive(id)
 }

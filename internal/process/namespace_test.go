@@ -66,6 +66,20 @@ func TestInNamespaceTranslatesPidsOfContainers(t *testing.T) {
 	}
 }
 
+// A process that has ended sees nothing, whoever has its pid now.
+func TestSeesOurFiles(t *testing.T) {
+	me, err := Proc().Identify(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !Proc().SeesOurFiles(me) {
+		t.Skip("the test is in a mount namespace of its own")
+	}
+	if Proc().SeesOurFiles(ID{PID: me.PID, Start: me.Start - 1}) {
+		t.Error("a process that has ended sees what another one with its pid sees")
+	}
+}
+
 func TestInNamespaceOfThisProcess(t *testing.T) {
 	namespace, err := os.Readlink("/proc/self/ns/pid")
 	if err != nil {
