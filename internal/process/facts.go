@@ -1,9 +1,7 @@
 package process
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"iter"
 	"os"
 	"path/filepath"
@@ -18,20 +16,27 @@ import (
 // name of its user. It leaves out what this process may not read: only root reads the
 // environments and executables of every user.
 func (t Table) Facts(id ID) kinship.Facts {
+	facts, _ := t.Inspect(id)
+	return facts
+}
+
+// Inspect returns the facts about a process, and what it was started with.
+func (t Table) Inspect(id ID) (kinship.Facts, Said) {
 	if id.PID > lastPID {
-		said, _ := t.simulated.facts(id.PID)
-		return said
+		facts, _ := t.simulated.facts(id.PID)
+		return facts, Said{}
 	}
 	uid, err := t.UID(id.PID)
 	if err != nil {
-		return kinship.Facts{}
+		return kinship.Facts{}, Said{}
 	}
-	lease, _ := t.Variable(id.PID, "BERTH_LEASE")
-	fence, _ := t.Variable(id.PID, "BERTH_FENCE")
+	said, answered := t.hear(id)
+	lease, _ := said.Variable("BERTH_LEASE")
+	fence, _ := said.Variable("BERTH_FENCE")
 	return kinship.Facts{
 		UID: access.KnownUID(uid), Origin: kinship.ParseOrigin(lease, fence, uid),
-		Cgroups: t.Cgroups(id.PID), Programs: t.programs(id.PID),
-	}
+		Cgroups: t.Cgroups(id.PID), Programs: t.programs(id.PID, said.Command()), Unread: !answered,
+	}, said
 }
 
 // Cgroups returns the paths of the control groups of a process, see kinship.ParseCgroups,
@@ -47,41 +52,18 @@ func (t Table) Cgroups(pid int) []string {
 	return kinship.ParseCgroups(string(text))
 }
 
-// mostCommand is the number of bytes to read of the command of a process, enough for the
-// name of a script.
-const mostCommand = 4096
-
 // programs returns the names of a process, except that of its script.
-func (t Table) programs(pid int) []string {
+func (t Table) programs(pid int, command []string) []string {
 	comm, err := os.ReadFile(t.file(pid, "comm"))
 	if err != nil {
 		return nil
 	}
 	executable, _ := os.Readlink(t.file(pid, "exe"))
 	names := []string{strings.TrimSuffix(string(comm), "\n"), executable}
-	if command := t.Command(pid); len(command) > 0 {
+	if len(command) > 0 {
 		names = append(names, command[0])
 	}
 	return kinship.Programs(names...)
-}
-
-// Command returns the first words of the command of a process. A zombie or a thread of
-// the kernel has none.
-func (t Table) Command(pid int) []string {
-	file, err := os.Open(t.file(pid, "cmdline"))
-	if err != nil {
-		return nil
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, mostCommand))
-	if err != nil || len(text) == 0 {
-		return nil
-	}
-	var words []string
-	for word := range bytes.SplitSeq(bytes.TrimSuffix(text, []byte{0}), []byte{0}) {
-		words = append(words, string(word))
-	}
-	return words
 }
 
 func (t Table) file(pid int, name string) string {
@@ -147,22 +129,6 @@ func (t Table) HasGPUOpen(id ID) bool {
 		}
 	}
 	return false
-}
-
-// Variable returns a variable of the environment that a process started with. It returns
-// false if there is no such variable, or if this process may not inspect the other.
-func (t Table) Variable(pid int, name string) (string, bool) {
-	text, err := os.ReadFile(t.file(pid, "environ"))
-	if err != nil {
-		return "", false
-	}
-	prefix := []byte(name + "=")
-	for entry := range bytes.SplitSeq(text, []byte{0}) {
-		if value, ok := bytes.CutPrefix(entry, prefix); ok {
-			return string(value), true
-		}
-	}
-	return "", false
 }
 
 // unitFolders lists where systemd finds the files of its units, of the machine and of all

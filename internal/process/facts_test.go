@@ -37,7 +37,7 @@ func TestFacts(t *testing.T) {
 	if want := kinship.ParseOrigin("embed", "5", os.Geteuid()); f.Origin != want || f.UID != access.KnownUID(os.Geteuid()) {
 		t.Errorf("its origin is %v, as %v, want %v", f.Origin, f.UID, want)
 	}
-	if command := Proc().Command(id.PID); !slices.Contains(f.Programs, "bash") || !slices.Equal(command, []string{"bash", script}) {
+	if command := Proc().Said(id).Command(); !slices.Contains(f.Programs, "bash") || !slices.Equal(command, []string{"bash", script}) {
 		t.Errorf("it goes by %q, and its command is %q", f.Programs, command)
 	}
 	if f := Proc().Facts(ID{PID: 1 << 30}); !reflect.DeepEqual(f, kinship.Facts{}) {

@@ -105,13 +105,13 @@ func TestSignalIsForThatVeryProcess(t *testing.T) {
 
 func TestVariable(t *testing.T) {
 	_, grandchild := family(t)
-	if v, ok := Proc().Variable(grandchild.PID, "BERTH_LEASE"); !ok || v != "of the shell" {
+	if v, ok := Proc().Said(grandchild).Variable("BERTH_LEASE"); !ok || v != "of the shell" {
 		t.Errorf("it inherited %q, %v", v, ok)
 	}
-	if v, ok := Proc().Variable(grandchild.PID, "BERTH_LEAS"); ok {
+	if v, ok := Proc().Said(grandchild).Variable("BERTH_LEAS"); ok {
 		t.Errorf("a name that is only the beginning of another has the value %q", v)
 	}
-	if v, ok := Proc().Variable(1<<30, "PATH"); ok {
+	if v, ok := Proc().Said(ID{PID: 1 << 30}).Variable("PATH"); ok {
 		t.Errorf("nobody has the value %q", v)
 	}
 }

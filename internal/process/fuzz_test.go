@@ -76,7 +76,7 @@ func FuzzFacts(f *testing.F) {
 		if name := table.Name(7); !utf8.ValidString(name) || strings.ContainsAny(name, "\x1b\n\x00") {
 			t.Errorf("its name %q cannot be shown", name)
 		}
-		if words := table.Command(7); strings.Contains(strings.Join(words, ""), "\x00") {
+		if words := table.Said(id).Command(); strings.Contains(strings.Join(words, ""), "\x00") {
 			t.Errorf("its command is %q", words)
 		}
 		if pid, err := table.InNamespace("pid:[1]", 1); err == nil && pid != 7 {

@@ -52,7 +52,10 @@ type Table struct {
 }
 
 // Proc returns the table of this machine.
-func Proc() Table { return Table{root: "/proc"} }
+func Proc() Table { return At("/proc") }
+
+// At returns the table of a proc file system in a folder.
+func At(root string) Table { return Table{root: root} }
 
 // Identify returns the process that has a pid now.
 func (t Table) Identify(pid int) (ID, error) {

@@ -44,7 +44,7 @@ func (p *programs) look(now time.Time) map[int]tui.Program {
 	found, after := map[int]tui.Program{}, map[int]spent{}
 	for pid, name := range wanted {
 		took, err := p.from.Spent(pid)
-		command := p.from.Command(pid)
+		command := p.from.Said(took.ID).Command()
 		if err != nil || name != p.from.Name(pid) || len(command) == 0 {
 			continue // it has ended, is simulated, or is another one
 		}

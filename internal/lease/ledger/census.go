@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -30,7 +29,6 @@ type census struct {
 	names Names // may be nil
 	boot  string
 
-	mu     sync.Mutex // guards memory
 	memory kinship.Memory
 }
 
@@ -45,8 +43,6 @@ type usedBy struct {
 // used returns the processes of a sample with their facts. It leaves out those that have
 // just ended.
 func (c *census) used(processes []gpu.Process, now time.Time) []usedBy {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	defer c.memory.Weed(now)
 	var used []usedBy
 	for _, p := range processes {
@@ -65,8 +61,8 @@ func (c *census) read(id process.ID) kinship.Process {
 // Facts reads the facts about a process that package kinship uses. It does not wait for
 // the login name of its user.
 func (c *census) Facts(id process.ID) kinship.Facts {
-	f := c.Table.Facts(id)
-	if script := launch.NameOf(c.Command(id.PID)); script != "" {
+	f, said := c.Inspect(id)
+	if script := launch.NameOf(said.Command()); script != "" {
 		f.Programs = kinship.Programs(append(f.Programs, script, strings.TrimSuffix(script, path.Ext(script)))...)
 	}
 	if uid, known := f.UID.Get(); known && c.names != nil {

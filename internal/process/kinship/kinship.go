@@ -47,6 +47,8 @@ type Facts struct {
 	User     string     // login name of that user; empty if not known
 	Cgroups  []string   // the paths of its control groups; see ParseCgroups
 	Programs []string   // its names: its own, and those of its executable, its command and its script
+
+	Unread bool // its environment and its command could not be read in time
 }
 
 // runsAs reports whether the process runs as a user with a known user id.

@@ -1,13 +1,17 @@
 package kinship
 
-import "time"
+import (
+	"sync"
+	"time"
+)
 
 // Memory remembers processes. A process keeps the ancestors that it had when Memory first
 // saw it: a child whose parent has ended still belongs to the lease of that parent. It
 // also keeps an origin, because it was started under that lease even if its environment
 // changes. Memory reads its other facts again from time to time. The zero Memory is
-// empty.
+// empty. Nobody waits for what another goroutine reads.
 type Memory struct {
+	mu     sync.Mutex     // guards what follows
 	seen   map[int]memory // by pid
 	weeded time.Time      // when Memory last forgot processes
 }
@@ -33,22 +37,51 @@ const freshFor = 10 * time.Second
 const forgetAfter = 5 * time.Minute
 
 // See records that a process exists, and returns what is known about it. See asks the
-// table about a process that is new, or whose facts are old.
+// table about a process that is new, or whose facts are old. Meanwhile others get the old
+// ones.
 func (m *Memory) See(id ID, now time.Time, from Table) Process {
-	known, ok := m.seen[id.PID]
-	switch {
-	case !ok || known.ID() != id:
-		known = memory{Process: Process{from.Ancestry(id), from.Facts(id)}, read: now}
-	case now.Sub(known.read) >= freshFor:
-		known.renew(from.Facts(id))
-		known.read = now
+	m.mu.Lock()
+	known, is := m.find(id)
+	if is {
+		fresh := now.Sub(known.read) < freshFor
+		if known.last = now; !fresh {
+			known.read = now
+		}
+		if m.seen[id.PID] = known; fresh {
+			m.mu.Unlock()
+			return known.Process
+		}
 	}
-	known.last = now
+	m.mu.Unlock()
+	line := known.Ancestry
+	if !is {
+		line = from.Ancestry(id)
+	}
+	facts := from.Facts(id) // may take long
+
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known, is = m.find(id); is {
+		known.renew(facts)
+	} else {
+		known = memory{Process{line, facts}, now, now}
+	}
+	if facts.Unread {
+		known.read = time.Time{} // to ask such a process again costs nothing
+	}
 	if m.seen == nil {
 		m.seen = map[int]memory{}
 	}
 	m.seen[id.PID] = known
 	return known.Process
+}
+
+// find returns what is known about a process. The caller holds mu.
+func (m *Memory) find(id ID) (memory, bool) {
+	if known, is := m.seen[id.PID]; is && known.ID() == id {
+		return known, true
+	}
+	return memory{}, false
 }
 
 // renew stores facts that were read again. Facts without a user are those of a process
@@ -64,11 +97,17 @@ func (m *memory) renew(f Facts) {
 }
 
 // Len returns the number of processes that Memory knows.
-func (m *Memory) Len() int { return len(m.seen) }
+func (m *Memory) Len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.seen)
+}
 
 // Weed forgets processes that were not seen for long. It does nothing soon after the last
 // call.
 func (m *Memory) Weed(now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if now.Sub(m.weeded) < forgetAfter {
 		return
 	}

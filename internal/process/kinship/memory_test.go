@@ -39,6 +39,44 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// slow is a table in which one process is read slowly.
+type slow struct {
+	table
+	asked, answer chan struct{}
+}
+
+func (s *slow) Facts(p ID) Facts {
+	if p == id(10) {
+		close(s.asked)
+		<-s.answer
+	}
+	return Facts{UID: access.KnownUID(7)}
+}
+
+// Nobody waits while another goroutine reads a process, and one that could not be read is
+// asked again at once.
+func TestMemoryHoldsNobodyUp(t *testing.T) {
+	var memory Memory
+	now := time.Unix(1e9, 0)
+	world := &slow{asked: make(chan struct{}), answer: make(chan struct{})}
+	done := make(chan Process)
+	go func() { done <- memory.See(id(10), now, world) }()
+	<-world.asked
+	if got := memory.See(id(11), now, world); !got.runsAs(7) {
+		t.Errorf("meanwhile another one is %+v", got)
+	}
+	close(world.answer)
+	if got := <-done; got.ID() != id(10) || memory.Len() != 2 {
+		t.Errorf("it is %+v, and %d are known", got, memory.Len())
+	}
+	later := &table{facts: Facts{UID: access.KnownUID(7), Unread: true}}
+	memory.See(id(12), now, later)
+	later.facts = Facts{UID: access.KnownUID(7), Origin: Origin{"a", 5, 7}}
+	if got := memory.See(id(12), now, later); got.Origin.Lease != "a" {
+		t.Errorf("after it was read it is %+v", got)
+	}
+}
+
 // A process may run another program, become another user or be moved. What it
 // was started under stays.
 func TestMemoryReadsFactsAgain(t *testing.T) {

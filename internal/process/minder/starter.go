@@ -254,10 +254,11 @@ func endLeft(r runs.Record) {
 	table := process.Proc()
 	ours := kinship.Origin{Lease: r.Lease, Fence: r.Fence, UID: r.UID}
 	for _, id := range table.Family() {
-		if r.Lease == "" || table.Facts(id.ID).Origin != ours {
+		facts, said := table.Inspect(id.ID)
+		if r.Lease == "" || facts.Origin != ours {
 			continue
 		}
-		if by, marked := table.Variable(id.ID.PID, mark); !marked || mark+"="+by == markText(r.Minder()) {
+		if by, marked := said.Variable(mark); !marked || mark+"="+by == markText(r.Minder()) {
 			_ = table.Signal(kinship.OfUser(r.UID), id.ID, process.Kill) // it may have ended
 		}
 	}

@@ -1,0 +1,196 @@
+package process
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+// Said is what a process was started with: its environment and the first words of its
+// command. It is empty if this process may not inspect the other, or gets no answer.
+type Said struct{ environ, command []byte }
+
+// Variable returns a variable of the environment, or false if there is none.
+func (s Said) Variable(name string) (string, bool) {
+	prefix := []byte(name + "=")
+	for entry := range bytes.SplitSeq(s.environ, []byte{0}) {
+		if value, ok := bytes.CutPrefix(entry, prefix); ok {
+			return string(value), true
+		}
+	}
+	return "", false
+}
+
+// Command returns the first words of the command. A zombie or a thread of the kernel has
+// none.
+func (s Said) Command() []string {
+	if len(s.command) == 0 {
+		return nil
+	}
+	var words []string
+	for word := range bytes.SplitSeq(bytes.TrimSuffix(s.command, []byte{0}), []byte{0}) {
+		words = append(words, string(word))
+	}
+	return words
+}
+
+// Said returns what a process was started with.
+//
+// The kernel reads it from the memory of the process. A process can block that for ever,
+// for example with a file system that does not answer. So a goroutine reads it, and Said
+// waits a tenth of a second at most.
+func (t Table) Said(id ID) Said {
+	said, _ := t.hear(id)
+	return said
+}
+
+// hear returns what a process was started with, and false if it has not answered in time.
+func (t Table) hear(id ID) (Said, bool) {
+	if id.PID > lastPID {
+		return Said{}, true
+	}
+	return reading.ask(source{t.root, id})
+}
+
+// source is where a reader reads.
+type source struct {
+	root string
+	id   ID
+}
+
+// mostCommand is the number of bytes to read of the command of a process, enough for the
+// name of a script.
+const mostCommand = 4096
+
+func (s source) read() (said Said) {
+	t := Table{root: s.root}
+	said.environ, _ = os.ReadFile(t.file(s.id.PID, "environ")) // what cannot be read is empty
+	if file, err := os.Open(t.file(s.id.PID, "cmdline")); err == nil {
+		defer file.Close()
+		said.command, _ = io.ReadAll(io.LimitReader(file, mostCommand))
+	}
+	return said
+}
+
+const (
+	// A reader has ten pauses of this length to answer. A busy machine makes pauses longer;
+	// those do not count.
+	pause    = 10 * time.Millisecond
+	pauses   = 10
+	mostBusy = 40 // pauses that do not count
+
+	// With so many late readers, others get half of the time, with twice as many a third, ….
+	fewLate = 8
+	// mostLate limits the late readers: each has a thread.
+	mostLate = 1000
+	// mostKept limits the environment that a late reader keeps.
+	mostKept = 64 << 10
+)
+
+// readers read what processes say, at most one for each process.
+type readers struct {
+	mu   sync.Mutex // guards what follows
+	by   map[source]*reader
+	late int // readers that read, and that nobody waits for
+}
+
+// reader reads what one process says. It answers once.
+type reader struct {
+	done chan struct{} // closed when it has answered
+	said Said
+
+	// late means that the process did not answer in time before. Nobody waits for it again
+	// until it has ended: whoever asks gets what it has said since the last time.
+	late bool // guarded by mu of readers
+}
+
+var reading = readers{by: map[source]*reader{}}
+
+// ask returns what a process says, and false if it does not answer in time.
+func (rs *readers) ask(from source) (Said, bool) {
+	rs.mu.Lock()
+	r := rs.by[from]
+	switch {
+	case r != nil && r.late:
+		said, answered := r.answer()
+		if answered && rs.late < mostLate {
+			rs.start(from, true)
+		}
+		rs.mu.Unlock()
+		return said, answered
+	case r == nil && rs.late >= mostLate:
+		rs.mu.Unlock()
+		return Said{}, false
+	case r == nil:
+		r = rs.start(from, false)
+	}
+	tries := max(pauses/(1+rs.late/fewLate), 1)
+	rs.mu.Unlock()
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for counted, busy := 0, 0; counted < tries && busy < mostBusy; {
+		began := time.Now()
+		select {
+		case <-r.done:
+			return r.said, true
+		case <-timer.C:
+		}
+		if timer.Reset(pause); time.Since(began) < 2*pause {
+			counted++
+		} else {
+			busy++
+		}
+	}
+	return rs.giveUp(r)
+}
+
+// start has a process read. The caller holds mu.
+func (rs *readers) start(from source, late bool) *reader {
+	r := &reader{done: make(chan struct{}), late: late}
+	if rs.by[from] = r; late {
+		rs.late++
+	}
+	go func() {
+		r.said = from.read()
+		rs.mu.Lock()
+		defer rs.mu.Unlock()
+		if !r.late {
+			delete(rs.by, from)
+		} else if rs.late--; len(r.said.environ) > mostKept {
+			r.said = Said{}
+		}
+		close(r.done)
+	}()
+	return r
+}
+
+// giveUp makes a reader a late one, unless it has just answered. It forgets late ones whose
+// processes have ended.
+func (rs *readers) giveUp(r *reader) (Said, bool) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	said, answered := r.answer()
+	if answered || r.late {
+		return said, answered
+	}
+	r.late = true
+	rs.late++
+	for from, old := range rs.by {
+		if _, answered := old.answer(); answered && !(Table{root: from.root}).Alive(from.id) {
+			delete(rs.by, from)
+		}
+	}
+	return Said{}, false
+}
+
+// answer returns what a process has said, and false if the reader still reads.
+func (r *reader) answer() (Said, bool) {
+	select {
+	case <-r.done:
+		return r.said, true
+	default:
+		return Said{}, false
+	}
+}
