@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -29,7 +30,23 @@ type census struct {
 	names Names // may be nil
 	boot  string
 
+	mu     sync.Mutex // guards memory; nobody holds it while a process is read
 	memory kinship.Memory
+}
+
+// unlocked reads processes for memory without its lock: a process can block that.
+type unlocked struct{ of *census }
+
+func (u unlocked) Ancestry(id process.ID) []process.ID {
+	u.of.mu.Unlock()
+	defer u.of.mu.Lock()
+	return u.of.Ancestry(id)
+}
+
+func (u unlocked) Facts(id process.ID) kinship.Facts {
+	u.of.mu.Unlock()
+	defer u.of.mu.Lock()
+	return u.of.Facts(id)
 }
 
 // usedBy is the memory that one process uses on a device.
@@ -43,11 +60,13 @@ type usedBy struct {
 // used returns the processes of a sample with their facts. It leaves out those that have
 // just ended.
 func (c *census) used(processes []gpu.Process, now time.Time) []usedBy {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	defer c.memory.Weed(now)
 	var used []usedBy
 	for _, p := range processes {
 		if id, err := c.Identify(p.PID); err == nil {
-			used = append(used, usedBy{c.memory.See(id, now, c), p.Memory.Or(0), p.Name, p.Kind})
+			used = append(used, usedBy{c.memory.See(id, now, unlocked{c}), p.Memory.Or(0), p.Name, p.Kind})
 		}
 	}
 	return used

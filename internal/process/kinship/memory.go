@@ -1,17 +1,13 @@
 package kinship
 
-import (
-	"sync"
-	"time"
-)
+import "time"
 
 // Memory remembers processes. A process keeps the ancestors that it had when Memory first
 // saw it: a child whose parent has ended still belongs to the lease of that parent. It
 // also keeps an origin, because it was started under that lease even if its environment
 // changes. Memory reads its other facts again from time to time. The zero Memory is
-// empty. Nobody waits for what another goroutine reads.
+// empty.
 type Memory struct {
-	mu     sync.Mutex     // guards what follows
 	seen   map[int]memory // by pid
 	weeded time.Time      // when Memory last forgot processes
 }
@@ -22,7 +18,7 @@ type memory struct {
 	read time.Time // when its facts were last read
 }
 
-// Table reads processes.
+// Table reads processes. While it does, others may use the Memory that asked.
 type Table interface {
 	Ancestry(ID) []ID
 	Facts(ID) Facts
@@ -40,7 +36,6 @@ const forgetAfter = 5 * time.Minute
 // table about a process that is new, or whose facts are old. Meanwhile others get the old
 // ones.
 func (m *Memory) See(id ID, now time.Time, from Table) Process {
-	m.mu.Lock()
 	known, is := m.find(id)
 	if is {
 		fresh := now.Sub(known.read) < freshFor
@@ -48,19 +43,14 @@ func (m *Memory) See(id ID, now time.Time, from Table) Process {
 			known.read = now
 		}
 		if m.seen[id.PID] = known; fresh {
-			m.mu.Unlock()
 			return known.Process
 		}
 	}
-	m.mu.Unlock()
 	line := known.Ancestry
 	if !is {
 		line = from.Ancestry(id)
 	}
-	facts := from.Facts(id) // may take long
-
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	facts := from.Facts(id)
 	if known, is = m.find(id); is {
 		known.renew(facts)
 	} else {
@@ -76,7 +66,7 @@ func (m *Memory) See(id ID, now time.Time, from Table) Process {
 	return known.Process
 }
 
-// find returns what is known about a process. The caller holds mu.
+// find returns what is known about a process.
 func (m *Memory) find(id ID) (memory, bool) {
 	if known, is := m.seen[id.PID]; is && known.ID() == id {
 		return known, true
@@ -97,17 +87,11 @@ func (m *memory) renew(f Facts) {
 }
 
 // Len returns the number of processes that Memory knows.
-func (m *Memory) Len() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.seen)
-}
+func (m *Memory) Len() int { return len(m.seen) }
 
 // Weed forgets processes that were not seen for long. It does nothing soon after the last
 // call.
 func (m *Memory) Weed(now time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if now.Sub(m.weeded) < forgetAfter {
 		return
 	}
