@@ -223,7 +223,7 @@ rebooted() {
 # one process that has the connection.
 front=8080
 ask() {
-  worker timeout 30 bash -c "exec 3<>/dev/tcp/127.0.0.1/$front && printf 'GET /services/chat$1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n' >&3 && tail -1 <&3" | tr -dc 0-9
+  worker timeout 30 bash -c "exec 3<>/dev/tcp/127.0.0.1/$front && printf 'GET /services/chat$1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n' >&3 && tail -1 <&3" | tr -dc 0-9
 }
 served() { # served PID: the server answers, and is still that one
   want "the server" "$(ask /x)" "$1"
@@ -248,7 +248,7 @@ comes() {
 }
 # streaming opens a stream into /tmp/stream, and pieces counts what has come.
 streaming() {
-  worker bash -c "exec 3<>/dev/tcp/127.0.0.1/$front && printf 'GET /services/chat/stream HTTP/1.1\r\nHost: x\r\n\r\n' >&3 && exec cat <&3" >/tmp/stream &
+  worker bash -c "exec 3<>/dev/tcp/127.0.0.1/$front && printf 'GET /services/chat/stream HTTP/1.1\r\nHost: localhost\r\n\r\n' >&3 && exec cat <&3" >/tmp/stream &
   stream=$!
   within 10 sh -c '[ $(grep -c data /tmp/stream) -gt 2 ]'
 }

@@ -197,8 +197,8 @@ func (a *arena) raw(ctx context.Context, uid int, asked askRaw) (answers []strin
 
 // smuggle hides requests in others.
 func smuggle(ctx context.Context, a *arena, _ *daemon, address string, v *verdict) error {
-	const hidden = "GET /services/closed/smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
-	const begin = "POST /services/open/x HTTP/1.1\r\nHost: x\r\n"
+	const hidden = "GET /services/closed/smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	const begin = "POST /services/open/x HTTP/1.1\r\nHost: localhost\r\n"
 	texts := []string{
 		begin + fmt.Sprintf("Content-Length: %d\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 5+len(hidden)) + hidden,
 		begin + "Content-Length: 0\r\nContent-Length: 44\r\n\r\n" + hidden,
@@ -209,10 +209,10 @@ func smuggle(ctx context.Context, a *arena, _ *daemon, address string, v *verdic
 		begin + "X: a\r\n Transfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n" + hidden,
 		begin + "Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff0\r\n" + hidden,
 		begin + "Connection: Content-Length, Transfer-Encoding\r\nContent-Length: " + strconv.Itoa(len(hidden)) + "\r\n\r\n" + hidden,
-		"GET /services/open/x%0d%0a%0d%0aGET%20/smuggled HTTP/1.1\r\nHost: x\r\n\r\n",
-		"GET /services/open/../closed/smuggled HTTP/1.1\r\nHost: x\r\n\r\n",
-		"GET /services/open/%2e%2e/closed/smuggled HTTP/1.1\r\nHost: x\r\n\r\n",
-		"GET http://127.0.0.1:22/services/closed/smuggled HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET /services/open/x%0d%0a%0d%0aGET%20/smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"GET /services/open/../closed/smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"GET /services/open/%2e%2e/closed/smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"GET http://127.0.0.1:22/services/closed/smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n",
 		"CONNECT 127.0.0.1:22 HTTP/1.1\r\nHost: 127.0.0.1:22\r\n\r\n",
 		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 	}
@@ -237,11 +237,11 @@ func nameUsers(ctx context.Context, a *arena, _ *daemon, address string, v *verd
 	}
 	var texts []string
 	for _, claim := range claims {
-		texts = append(texts, "GET /services/closed/x HTTP/1.1\r\nHost: x\r\n"+claim+"\r\nConnection: close\r\n\r\n")
+		texts = append(texts, "GET /services/closed/x HTTP/1.1\r\nHost: localhost\r\n"+claim+"\r\nConnection: close\r\n\r\n")
 		body := `{"model":"closed"}`
-		texts = append(texts, fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n%s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", claim, len(body), body))
+		texts = append(texts, fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n%s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", claim, len(body), body))
 	}
-	texts = append(texts, "GET /v1/models HTTP/1.1\r\nHost: x\r\nX-Berth-User: root\r\nConnection: close\r\n\r\n", "GET /services/open/x HTTP/1.1\r\nHost: x\r\nX-Berth-User: root\r\nX-Berth-Lease: root\r\nX-Forwarded-For: 10.0.0.1\r\nConnection: close\r\n\r\n")
+	texts = append(texts, "GET /v1/models HTTP/1.1\r\nHost: localhost\r\nX-Berth-User: root\r\nConnection: close\r\n\r\n", "GET /services/open/x HTTP/1.1\r\nHost: localhost\r\nX-Berth-User: root\r\nX-Berth-Lease: root\r\nX-Forwarded-For: 10.0.0.1\r\nConnection: close\r\n\r\n")
 	answers, err := a.raw(ctx, attacker, askRaw{Address: address, Texts: texts})
 	if err != nil {
 		return err
@@ -269,7 +269,7 @@ func nameUsers(ctx context.Context, a *arena, _ *daemon, address string, v *verd
 func bomb(ctx context.Context, a *arena, _ *daemon, address string, v *verdict) error {
 	post := func(body, kind string) string {
 		size := len(strings.ReplaceAll(body, "@", "")) + strings.Count(body, "@")*bombBytes
-		return fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", kind, size, body)
+		return fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", kind, size, body)
 	}
 	const form = "multipart/form-data; boundary=x"
 	texts := []string{
@@ -279,8 +279,8 @@ func bomb(ctx context.Context, a *arena, _ *daemon, address string, v *verdict) 
 		post(`{"@":1,"model":"open"}`, "application/json"),
 		post("--x\r\nContent-Disposition: form-data; name=\"@\"\r\n\r\n1\r\n", form),
 		post(strings.Repeat("--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n", 20000), form),
-		"GET /services/open/x HTTP/1.1\r\nHost: x\r\nX-Long: @\r\n\r\n",
-		"GET /@ HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET /services/open/x HTTP/1.1\r\nHost: localhost\r\nX-Long: @\r\n\r\n",
+		"GET /@ HTTP/1.1\r\nHost: localhost\r\n\r\n",
 	}
 	var all sync.WaitGroup
 	failures := make(chan error, a.size(2, 8))
@@ -311,7 +311,7 @@ const bombBytes = 9 << 20
 // stillServes checks that another user gets an answer.
 func stillServes(ctx context.Context, a *arena, address string, v *verdict, when string) error {
 	began := time.Now()
-	answers, err := a.raw(ctx, victim, askRaw{Address: address, Texts: []string{"GET /services/open/x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"}})
+	answers, err := a.raw(ctx, victim, askRaw{Address: address, Texts: []string{"GET /services/open/x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"}})
 	if err != nil {
 		return err
 	}
@@ -341,7 +341,7 @@ func openCrowd(ctx context.Context, in json.RawMessage, say func(any)) error {
 			continue
 		}
 		if i%2 == 0 {
-			_, _ = io.WriteString(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n{\"messages\":\"")
+			_, _ = io.WriteString(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n{\"messages\":\"")
 		}
 		open = append(open, c)
 	}
