@@ -21,6 +21,8 @@ const module = "github.com/berth-gpu/berth"
 // imports from its own subject and from the groups above it. The README and
 // docs/develop/architecture.md show this picture; a test compares them.
 const subjects = `
+when      times that are stored and compared, and errors that pass
+
 text      what people read and write: words, tables, documents, charts
 file      what survives a crash: the journal, state files, logs
 access    who may do what: roles, verbs, users

@@ -1,0 +1,17 @@
+// Package when makes the times that berth stores, compares and sorts.
+//
+// Go's time.Now carries two readings: that of the wall and a monotonic one. Two times
+// compare by the second if both have it, and by the first otherwise, so that an order of
+// times from memory and from files is no order once the clock has been set. A time from
+// this package has the reading of the wall alone.
+package when
+
+import "time"
+
+// Now returns the present by the clock of the wall. Whatever is written down, compared with
+// what was, or sorted, takes its time from here.
+func Now() time.Time { return Stored(time.Now()) }
+
+// Stored returns t as it is after it was written and read again: without a monotonic
+// reading.
+func Stored(t time.Time) time.Time { return t.Round(0) }
