@@ -103,6 +103,7 @@ const (
 	EventConfig            EventCode = "config"
 	EventJournal           EventCode = "journal"
 	EventAudit             EventCode = "audit"
+	EventInternalFault     EventCode = "internal_fault"
 	EventPlan              EventCode = "plan"
 	EventBatch             EventCode = "batch"
 	EventHook              EventCode = "hook"
@@ -165,7 +166,7 @@ func EventCodes() []EventCode {
 		EventStateChange, EventThrottle, EventResume, EventCritical, EventOverheat,
 		EventDeviceFound, EventDeviceLost, EventDeviceRecovered, EventDeviceFault, EventDeviceQuarantined, EventDeviceProbation, EventSlots,
 		EventForecast, EventPowerLimit, EventFan, EventCheck, EventDrained, EventUndrained, EventScrub,
-		EventMonitoring, EventConfig, EventJournal, EventAudit, EventPlan, EventBatch, EventHook, EventAlert, EventAlertResolved, EventAlertAcknowledged, EventRules, EventPast, EventStateDamaged, EventRationed, EventGap,
+		EventMonitoring, EventConfig, EventJournal, EventAudit, EventInternalFault, EventPlan, EventBatch, EventHook, EventAlert, EventAlertResolved, EventAlertAcknowledged, EventRules, EventPast, EventStateDamaged, EventRationed, EventGap,
 		EventGranted, EventWaiting, EventRenewed, EventBound, EventResized, EventReleased, EventEnding, EventExpired, EventRevoked, EventTimedOut, EventOverLimit, EventStop, EventStopped, EventPaced,
 		EventParking, EventParked, EventResuming, EventResumed, EventIdle, EventReclaim, EventOptimized, EventForeignUse,
 		EventJobSubmitted, EventJobStarted, EventJobEnded,

@@ -279,7 +279,7 @@ func (d *Daemon) openDoor(o Options) error {
 		Monitor: d.monitor, Ledger: d.ledger, Peaks: d.peaks, Processes: d.processes, Users: d.users, Operations: d.operations, Tokens: d.tokens, Numbers: d.serial,
 		Energy: d.energy, MPS: d.own, Pacer: d.pacer, Config: d.settings.config, CPUs: runtime.NumCPU(), Socket: o.Settings.Config.Daemon.Socket,
 		Record: d.audit.Record, Publish: d.publish, Note: d.Note, Groups: d.groups, Throttle: d.throttle, ClearedBy: d.clearedBy, Limits: &d.limits,
-		Drains: d.drains, Checkup: d.checkup, Idle: d.idle, Watchdog: d.watchdog,
+		Drains: d.drains, Checkup: d.checkup, Idle: d.idle, Watchdog: d.watchdog, Faults: d.faults,
 	}
 	if d.reclaim != nil { // an interface with a nil pointer in it would not be nil
 		parts.Optimizer, parts.Parking = d.reclaim, d.parking
@@ -306,7 +306,7 @@ func (d *Daemon) openDoor(o Options) error {
 		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Past: d.archive, Audit: d.audit, Log: o.Log, Streams: &d.streams,
 		Desk: reception, Metrics: d.exporter, Nameless: d.exporter.Nameless, Called: d.exporter.Called, Host: d.host, Machine: d.machine, Version: o.Version,
 		Note: d.Note, Ready: d.ready, Damaged: d.damaged, Remembered: d.past.Text, Contained: d.kernel.Contained(),
-		Alerts: d.alerts, NoAlerts: d.noAlerts, Hooks: d.hooks,
+		Faults: d.faults, Alerts: d.alerts, NoAlerts: d.noAlerts, Hooks: d.hooks,
 		Guests: slices.Concat(d.asking(d.alerts), pageGuests()), Door: d.doorkeeper(), PageURL: d.pageURL,
 	})
 	d.run("certificate", d.watchCertificate)

@@ -60,6 +60,7 @@ func (d *Daemon) openEnforcement(o Options) error {
 			return slices.ContainsFunc(d.runs, func(r *minder.Runs) bool { return r.Minds(id) })
 		},
 		Record: func(e api.AuditEntry) { _ = d.audit.Record(e) }, // the log itself reports that it cannot be written
+		Faults: d.faults,
 	})
 	d.checkup = checkup.New(checkup.Options{Prover: d.own.prover, Monitor: d.monitor, Leases: d.ledger, Closures: d.drains, Publish: d.publish})
 	d.run("checks", d.checkup.Run)

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/door/promexport"
 	"github.com/berth-gpu/berth/internal/door/sessions"
 	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/file/fault"
 	"github.com/berth-gpu/berth/internal/file/inventory"
 	"github.com/berth-gpu/berth/internal/history/events"
 	"github.com/berth-gpu/berth/internal/history/hooks"
@@ -28,6 +29,7 @@ type news struct {
 	events     *events.Log
 	ration     *events.Ration
 	hooks      *hooks.Hooks
+	faults     *fault.Faults
 	remembered file.Folder // folder of events across restarts; nil if they are not kept
 }
 
@@ -70,6 +72,7 @@ func (d *Daemon) openNews(o Options) error {
 		Labels: n.labels, Hooks: slices.Sorted(maps.Keys(c.Hooks)), TokenFailures: sessions.TryReasons(), Host: n.host, Version: o.Version,
 	})
 	n.ration = events.NewRation(n.publish)
+	n.faults = &fault.Faults{Log: o.Log, Publish: n.publish}
 	var recalled *file.Damage
 	if !o.ReadOnly {
 		n.remembered = file.PrivateDir(o.state(inventory.Events))

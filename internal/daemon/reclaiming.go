@@ -20,7 +20,7 @@ func (d *Daemon) openReclaim(o Options) error {
 		return nil
 	}
 	d.reclaim = reclaim.New(reclaim.Options{
-		Leases: d.ledger, Monitor: d.monitor, Processes: d.processes, Peaks: d.peaks, Parker: d.parking, Idle: d.idle.Of, Publish: d.publish, Log: o.Log, Settings: &o.Settings.Config, Program: d.programOf,
+		Leases: d.ledger, Monitor: d.monitor, Processes: d.processes, Peaks: d.peaks, Parker: d.parking, Idle: d.idle.Of, Publish: d.publish, Log: o.Log, Faults: d.faults, Settings: &o.Settings.Config, Program: d.programOf,
 		Orphans: orphanage{d, desk.New(desk.Parts{Monitor: d.monitor, Ledger: d.ledger, Processes: d.processes, Users: d.users, MPS: d.own})},
 	})
 	d.run("reclaim", d.reclaim.Run)

@@ -24,6 +24,7 @@ import (
 	"github.com/berth-gpu/berth/internal/enforce/idle"
 	"github.com/berth-gpu/berth/internal/enforce/pace"
 	"github.com/berth-gpu/berth/internal/enforce/watchdog"
+	"github.com/berth-gpu/berth/internal/file/fault"
 	"github.com/berth-gpu/berth/internal/health/drains"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/history/energy"
@@ -65,6 +66,7 @@ type Parts struct {
 	Checkup   Checkup            // nil if devices cannot be checked
 	Throttle  Throttler          // nil if nothing acts on devices
 	Watchdog  *watchdog.Watchdog // nil if nothing ends programs that use too much
+	Faults    *fault.Faults      // confines panics to the job or service; nil confines none
 
 	// JobOf returns the id of the job that a lease or a request belongs to, or "" if it
 	// belongs to none. It is nil if this daemon runs no jobs.

@@ -48,7 +48,8 @@ func (d *Desk) wishOf(of *keeper.Claim) *wish {
 }
 
 // Acquire implements keeper.Leases.
-func (l jobLeases) Acquire(ctx context.Context, of keeper.Claim) (api.Lease, error) {
+func (l jobLeases) Acquire(ctx context.Context, of keeper.Claim) (_ api.Lease, err error) {
+	defer l.desk.Faults.Confine(&err, of.Spec.User, "asking for the lease of "+of.ID)
 	by := l.desk.ownerOf(of.Spec)
 	w := l.desk.wishOf(&of)
 	longest, bounded := l.longestWait(&of)
@@ -77,7 +78,8 @@ func (l jobLeases) longestWait(of *keeper.Claim) (time.Duration, bool) {
 }
 
 // Hand implements keeper.Leases.
-func (l jobLeases) Hand(ctx context.Context, of keeper.Claim, to process.ID) (api.Lease, error) {
+func (l jobLeases) Hand(ctx context.Context, of keeper.Claim, to process.ID) (_ api.Lease, err error) {
+	defer l.desk.Faults.Confine(&err, of.Spec.User, "handing over the lease of "+of.ID)
 	by := l.desk.ownerOf(of.Spec)
 	return l.desk.hand(ctx, keyOfClaim(&of), of.Task.Fence, &by, l.desk.wishOf(&of), to)
 }
@@ -129,6 +131,7 @@ func (l jobLeases) Ends(of keeper.Claim) (time.Time, bool) {
 
 // Learn implements keeper.Leases.
 func (l jobLeases) Learn(of keeper.Claim, o *job.Outcome, t *job.Task) (complete bool) {
+	defer l.desk.Faults.Catch(of.Spec.User, "measuring what "+of.ID+" used", func(error) { complete = true })
 	d, fence := l.desk, of.Task.Fence
 	if energy, known := d.UsedBy(fence).Get(); known {
 		t.Energy = gpu.Some(float64(energy))

@@ -68,13 +68,15 @@ func (d *Desk) programOf(a *owner.Ask) (Caller, *wish) {
 }
 
 // Acquire implements owner.Leases.
-func (l serviceLeases) Acquire(ctx context.Context, a owner.Ask) (api.Lease, error) {
+func (l serviceLeases) Acquire(ctx context.Context, a owner.Ask) (_ api.Lease, err error) {
+	defer l.desk.Faults.Confine(&err, a.Spec.User, "asking for the lease of "+a.ID)
 	by, w := l.desk.programOf(&a)
 	return l.desk.acquire(ctx, &by, w)
 }
 
 // Never implements owner.Leases.
-func (l serviceLeases) Never(a owner.Ask) error {
+func (l serviceLeases) Never(a owner.Ask) (err error) {
+	defer l.desk.Faults.Confine(&err, a.Spec.User, "asking for the lease of "+a.ID)
 	by, w := l.desk.programOf(&a)
 	w.ID = "" // the service may have its lease
 	r, err := l.desk.resolve(&by, w)
@@ -92,7 +94,8 @@ func (l serviceLeases) Never(a owner.Ask) error {
 }
 
 // Hand implements owner.Leases.
-func (l serviceLeases) Hand(ctx context.Context, k lease.Key, fence uint64, a owner.Ask, minder process.ID) (api.Lease, error) {
+func (l serviceLeases) Hand(ctx context.Context, k lease.Key, fence uint64, a owner.Ask, minder process.ID) (_ api.Lease, err error) {
+	defer l.desk.Faults.Confine(&err, a.Spec.User, "handing over the lease of "+a.ID)
 	by, w := l.desk.programOf(&a)
 	return l.desk.hand(ctx, k, fence, &by, w, minder)
 }
@@ -133,8 +136,9 @@ func (l serviceLeases) Release(k lease.Key, fence uint64, why string) {
 }
 
 // End implements owner.Leases.
-func (l serviceLeases) End(k lease.Key, fence uint64, by access.Actor, why string) error {
-	_, err := l.desk.EndPrograms(context.Background(), by, k, fence, why)
+func (l serviceLeases) End(k lease.Key, fence uint64, by access.Actor, why string) (err error) {
+	defer l.desk.Faults.Confine(&err, k.User, "ending the programs of "+k.ID)
+	_, err = l.desk.EndPrograms(context.Background(), by, k, fence, why)
 	if errors.Is(err, lease.ErrUnknown) || errors.Is(err, lease.ErrStaleFence) {
 		return nil
 	}
@@ -142,7 +146,8 @@ func (l serviceLeases) End(k lease.Key, fence uint64, by access.Actor, why strin
 }
 
 // Park implements owner.Leases.
-func (l serviceLeases) Park(ctx context.Context, k lease.Key, fence uint64, why string) error {
+func (l serviceLeases) Park(ctx context.Context, k lease.Key, fence uint64, why string) (err error) {
+	defer l.desk.Faults.Confine(&err, k.User, "parking "+k.ID)
 	if l.Parked(k, fence) {
 		return nil
 	}
@@ -153,7 +158,8 @@ func (l serviceLeases) Park(ctx context.Context, k lease.Key, fence uint64, why 
 }
 
 // Resume implements owner.Leases.
-func (l serviceLeases) Resume(ctx context.Context, k lease.Key, fence uint64, why string) (time.Duration, error) {
+func (l serviceLeases) Resume(ctx context.Context, k lease.Key, fence uint64, why string) (_ time.Duration, err error) {
+	defer l.desk.Faults.Confine(&err, k.User, "resuming "+k.ID)
 	if l.desk.Parking == nil {
 		return 0, errNoParking
 	}
@@ -183,17 +189,19 @@ func (l serviceLeases) Grow(ctx context.Context, k lease.Key, fence uint64, to g
 }
 
 // resize gives a lease another size, if it has not that size already.
-func (l serviceLeases) resize(ctx context.Context, k lease.Key, fence uint64, to gpu.MiB, wait time.Duration) error {
+func (l serviceLeases) resize(ctx context.Context, k lease.Key, fence uint64, to gpu.MiB, wait time.Duration) (err error) {
+	defer l.desk.Faults.Confine(&err, k.User, "resizing "+k.ID)
 	if held := l.desk.Ledger.Lease(k, fence); held != nil && held.Parts[0].Memory == to {
 		return nil
 	}
-	_, err := l.desk.Ledger.Resize(ctx, k.Name(), fence, to, access.Daemon(), nil, wait)
+	_, err = l.desk.Ledger.Resize(ctx, k.Name(), fence, to, access.Daemon(), nil, wait)
 	return err
 }
 
 // Measured implements owner.Leases. It is the most that the processes have on one of the
 // devices of the lease, which has the same size on each.
 func (l serviceLeases) Measured(ctx context.Context, k lease.Key, fence uint64) (most gpu.MiB, err error) {
+	defer l.desk.Faults.Confine(&err, k.User, "measuring "+k.ID)
 	held := l.desk.Ledger.Lease(k, fence)
 	if held == nil {
 		return 0, fmt.Errorf("measure %s: %w", k.ID, lease.ErrUnknown)

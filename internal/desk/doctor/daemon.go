@@ -63,6 +63,9 @@ func journalOf(ctx context.Context, c Daemon) []Finding {
 	for _, name := range ready.Damaged {
 		found = append(found, damagedFile(name))
 	}
+	if ready.Faults != "" {
+		found = append(found, Finding{"daemon", Notice, ready.Faults, "look for stack in the log of the daemon, and report it"})
+	}
 	if ready.Audit != "" {
 		found = append(found, Finding{"audit", Broken, ready.Audit, "the log of the daemon says why; make room on the disk of the state folder, or run berth audit verify"})
 	}

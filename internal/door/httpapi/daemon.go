@@ -73,7 +73,7 @@ func (s *server) ready(context.Context, *struct{}) (*answer[api.Ready], error) {
 	if s.Contained != "" {
 		text = "Ready, with limits. " + s.Contained
 	}
-	now := api.Ready{Ready: true, Devices: len(s.Monitor.Readings()), Text: text}
+	now := api.Ready{Ready: true, Devices: len(s.Monitor.Readings()), Text: text, Faults: s.Faults.Text()}
 	if s.Damaged != nil {
 		now.Damaged = s.Damaged()
 	}

@@ -552,4 +552,7 @@ func TestAMistakeOfOursIsOneProblem(t *testing.T) {
 	if w := d.ask("GET", "/healthz", ""); w.Code != 200 {
 		t.Errorf("the next request was answered with %d", w.Code)
 	}
+	if w := d.ask("GET", "/readyz", ""); w.Code != 200 || !strings.HasPrefix(decode[api.Ready](t, w).Faults, "2 times") {
+		t.Errorf("/readyz says %s", w.Body)
+	}
 }

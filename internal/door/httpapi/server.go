@@ -9,7 +9,6 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"net/http"
-	"runtime/debug"
 	"strings"
 	"sync"
 
@@ -24,6 +23,7 @@ import (
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/door/sessions"
+	"github.com/berth-gpu/berth/internal/file/fault"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/history/alert"
 	"github.com/berth-gpu/berth/internal/history/events"
@@ -73,6 +73,8 @@ type Parts struct {
 	Ready func() error
 	// Damaged lists the damaged state files that are kept. It may be nil.
 	Damaged func() []string
+	// Faults tells requests that failed because of a bug. Nil means that only Log gets them.
+	Faults *fault.Faults
 	// Remembered says how much room the past takes. It may be nil or return "".
 	Remembered func() string
 	// Contained says what a daemon in a container cannot see. It is empty outside a
@@ -130,6 +132,9 @@ func build(p Parts) *server {
 	}
 	if p.Past == nil {
 		p.Past = archive.New()
+	}
+	if p.Faults == nil {
+		p.Faults = &fault.Faults{Log: p.Log, Publish: func(gpu.Event) {}}
 	}
 	if p.Door.Sessions == nil {
 		p.Door.Sessions = sessions.New()
@@ -216,13 +221,13 @@ func (s *server) recover(w http.ResponseWriter, r *http.Request) {
 	case http.ErrAbortHandler:
 		panic(cause)
 	default:
-		problems.Write(w, s.mistake(cause, "method", r.Method, "path", r.URL.Path))
+		problems.Write(w, s.mistake(cause, r.Context(), r.Method+" "+r.URL.Path))
 	}
 }
 
-// mistake logs a panic and returns the problem for its caller.
-func (s *server) mistake(cause any, where ...any) *api.Problem {
-	s.Log.Error("a request failed inside the daemon", append(where, "cause", cause, "stack", string(debug.Stack()))...)
+// mistake tells a panic and returns the problem for the caller.
+func (s *server) mistake(cause any, ctx context.Context, request string) *api.Problem {
+	s.Faults.Tell(cause, identityOf(ctx).User, request)
 	return problems.New(http.StatusInternalServerError, "internal", "This is a bug in berth, not a mistake in the request. The log of the daemon has the details; please report it.")
 }
 

@@ -154,7 +154,7 @@ func (st *leaseStream) count(n int64) {
 func (st *leaseStream) guarded(j job, t *fair.Place) (result wire.Body, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			err = st.mistake(cause, "path", wire.Path)
+			err = st.mistake(cause, j.ctx, "POST "+wire.Path)
 		}
 	}()
 	if st.queue == nil {

@@ -39,7 +39,10 @@ func (c *climb) orphans(ctx context.Context) (done, left []api.RungStep) {
 	failed := make([]error, len(ending))
 	var group sync.WaitGroup
 	for i, o := range ending {
-		group.Go(func() { failed[i] = c.Orphans.End(ctx, o, kinship.MandateOf(c.by)) })
+		group.Go(func() {
+			defer c.Faults.Confine(&failed[i], "", "ending an orphan")
+			failed[i] = c.Orphans.End(ctx, o, kinship.MandateOf(c.by))
+		})
 	}
 	group.Wait()
 	if len(ending) > 0 {

@@ -34,6 +34,7 @@ func (c *climb) park(ctx context.Context) (done, left []api.RungStep) {
 	for i, held := range idle {
 		unused, _ := c.unused(held)
 		group.Go(func() {
+			defer c.Faults.Confine(&failed[i], held.Holder.User, "parking "+held.ID)
 			failed[i] = c.Parker.ParkIdle(ctx, held.Key(), held.Fence, "it has not used its device for "+unused)
 		})
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/enforce/idle"
 	"github.com/berth-gpu/berth/internal/enforce/watchdog"
+	"github.com/berth-gpu/berth/internal/file/fault"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
@@ -95,7 +96,8 @@ type Options struct {
 	Program func(k lease.Key) (service string, takes time.Duration)
 
 	Publish func(gpu.Event)
-	Log     *slog.Logger // nil if nothing is logged
+	Log     *slog.Logger  // nil if nothing is logged
+	Faults  *fault.Faults // confines a panic to what is done to one lease; nil confines none
 
 	Settings *config.Config // Configure changes them
 }

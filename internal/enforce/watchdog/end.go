@@ -33,7 +33,10 @@ func (w *Watchdog) Run(ctx context.Context) {
 		w.errands = nil
 		w.mu.Unlock()
 		for _, do := range errands {
-			group.Go(func() { do(ctx) })
+			group.Go(func() {
+				defer w.faults.Catch("", "ending processes that must not go on", func(error) {}) // the next sample or the book asks for it again
+				do(ctx)
+			})
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/file/fault"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
@@ -89,6 +90,8 @@ type Options struct {
 	Record func(api.AuditEntry)
 	// Minds reports whether a process is a minder; it may be nil.
 	Minds func(process.ID) bool
+	// Faults confines a panic to the end of one lease's processes. Nil confines none.
+	Faults *fault.Faults
 }
 
 // Watchdog reports processes that use more than their leases hold, and ends them if a
@@ -99,6 +102,7 @@ type Watchdog struct {
 	event     func(gpu.Event)
 	record    func(api.AuditEntry)
 	minds     func(process.ID) bool
+	faults    *fault.Faults
 	work      chan struct{} // has room for one value, sent when errands grows
 
 	mu       sync.Mutex // guards what follows
@@ -128,7 +132,7 @@ func New(o Options) *Watchdog {
 		o.Minds = func(process.ID) bool { return false }
 	}
 	return &Watchdog{
-		leases: o.Leases, processes: o.Processes, event: o.Event, record: o.Record, minds: o.Minds, settings: o.Settings,
+		leases: o.Leases, processes: o.Processes, event: o.Event, record: o.Record, minds: o.Minds, faults: o.Faults, settings: o.Settings,
 		work: make(chan struct{}, 1), devices: map[string]*device{}, halts: map[string]halted{}, ending: map[any]bool{}, stopped: map[uint64]stopped{},
 	}
 }

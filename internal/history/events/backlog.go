@@ -76,7 +76,7 @@ func NewBacklog[T any](limits Limits, displaced func(T)) *Backlog[T] {
 // or the daemon. All events about unknown users have one owner, whose name is empty.
 func Owner(e *gpu.Event) (user string, owned bool) {
 	switch e.Code {
-	case gpu.EventForeignUse, gpu.EventBatch, gpu.EventPlan, gpu.EventRationed:
+	case gpu.EventForeignUse, gpu.EventInternalFault, gpu.EventBatch, gpu.EventPlan, gpu.EventRationed:
 		return e.User, true
 	}
 	return e.User, e.User != "" || e.Lease != ""

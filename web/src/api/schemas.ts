@@ -2181,6 +2181,8 @@ export interface Ready {
   audit?: string;
   /** Damaged state files that the daemon keeps in its state folder, until somebody removes them. An event said what each of them costs. */
   damaged?: string[];
+  /** Present if something failed inside the daemon since it started, because of a bug in berth: how often, and what was last. */
+  faults?: string;
   /** What the past takes on disk, and how far back it goes; or why nothing is stored. */
   past?: string;
 }
