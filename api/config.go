@@ -43,6 +43,7 @@ type GPUConfig struct {
 	Jobs            string                   `json:"jobs" enum:"on,off" doc:"Whether berth runs programs for users who submit them."`
 	Services        map[string]ServiceConfig `json:"services" doc:"The section services, by name."`
 	Front           FrontConfig              `json:"front" doc:"The section front."`
+	Queue           QueueConfig              `json:"queue" doc:"The section queue."`
 	Energy          EnergyConfig             `json:"energy" doc:"The section energy."`
 	Audit           AuditConfig              `json:"audit" doc:"The section audit."`
 	Past            PastConfig               `json:"past" doc:"The section past."`
@@ -69,6 +70,11 @@ type AlertsConfig struct {
 // MetricsConfig is the section metrics.
 type MetricsConfig struct {
 	Compat string `json:"compat,omitempty" enum:"off,dcgm" doc:"dcgm: show the devices also under the names of dcgm-exporter."`
+}
+
+// QueueConfig is the section queue.
+type QueueConfig struct {
+	Unknown string `json:"unknown,omitempty" enum:"pass,hold" doc:"Whether later requests pass one whose start nobody knows."`
 }
 
 // EnergyConfig is the section energy.

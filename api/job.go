@@ -76,6 +76,7 @@ type Job struct {
 	CPUs       float64          `json:"cpus,omitempty"`
 	HostMemory gpu.MiB          `json:"host_memory_mb,omitempty"`
 	Estimate   *Estimate        `json:"estimate,omitempty" doc:"When it will probably begin, while it waits."`
+	Warning    string           `json:"warning,omitempty" doc:"What whoever submits it should know; only in the answer to that." example:"nobody knows when it starts, because chat-3 has no time limit; others pass it meanwhile"`
 	After      []string         `json:"after,omitempty"`
 	AfterAny   []string         `json:"after_any,omitempty"`
 	AfterFail  []string         `json:"after_failed,omitempty"`

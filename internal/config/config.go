@@ -62,6 +62,7 @@ type Config struct {
 	Front    Front              `key:"front" doc:"Where requests for services come in. berth help running-services says more."`
 	Users    map[string]User    `key:"users" names:"NAME" check:"account" doc:"Roles and limits of single users, by login name or user id, and of tokens and client certificates (token:NAME, cert:NAME). The entry default is for everybody who has none. berth help access says more."`
 	Groups   map[string]Group   `key:"groups" names:"NAME" check:"group" doc:"Roles and limits of the members of groups, by name or group id. Of several groups of a user, the highest role and the largest limit hold; an entry of the user is stronger."`
+	Queue    Queue              `key:"queue" doc:"How requests wait for each other."`
 	Energy   Energy             `key:"energy" doc:"What energy costs, for reports."`
 	Audit    Audit              `key:"audit" doc:"How much of the audit log berth keeps. berth help access says what is in it."`
 	Past     Past               `key:"past" short:"store" doc:"What berth remembers of its devices and leases, for graphs, reports and alerts. past: off keeps nothing. berth help past says more."`
@@ -192,6 +193,11 @@ func (o Optimization) For(s Service) Optimization {
 		o.LongestWait = s.LongestWait
 	}
 	return o
+}
+
+// Queue says how requests wait for each other.
+type Queue struct {
+	Unknown string `key:"unknown" role:"operator" default:"pass" oneof:"pass,hold" doc:"What later requests do while nobody knows when the one ahead can start, because it waits for a lease without a time limit. pass: they are granted before it, within limits that keep its wait finite. hold: they wait behind it, even beside idle GPUs. berth help leases says more."`
 }
 
 // Energy says how much energy costs.

@@ -44,7 +44,7 @@ func TestDefault(t *testing.T) {
 			AllocationTimeout: 30 * time.Second, DeallocationTimeout: 10 * time.Second,
 			Orphans: "name", TrimTimeout: 10 * time.Second, ParkIdleAfter: time.Minute, ParkGrace: 5 * time.Second, Keep: time.Minute, TimeSlice: 5 * time.Minute, HugePages: "leave",
 		},
-		UnknownServices: "serve", Jobs: "on",
+		UnknownServices: "serve", Jobs: "on", Queue: config.Queue{Unknown: "pass"},
 		Energy:  config.Energy{Currency: "EUR"},
 		Audit:   config.Audit{MaxSize: 16, Files: 10},
 		Past:    config.Past{Store: "on", Recent: 48 * time.Hour, Long: 90 * 24 * time.Hour, Size: 1024},
@@ -107,6 +107,7 @@ gpu:
 optimization: {interval: 1h, memory_threshold: 1, longest_wait: 20s, huge_pages: while_moving}
 unknown_services: refuse
 jobs: off
+queue: {unknown: hold}
 services:
   embedder:
     min_memory_mb: 1GiB
@@ -185,7 +186,7 @@ func TestEverythingInAFile(t *testing.T) {
 			AllocationTimeout: 30 * time.Second, DeallocationTimeout: 10 * time.Second,
 			Orphans: "name", TrimTimeout: 10 * time.Second, ParkIdleAfter: time.Minute, ParkGrace: 5 * time.Second, Keep: time.Minute, TimeSlice: 5 * time.Minute, HugePages: "while_moving", LongestWait: gpu.Some(20 * time.Second),
 		},
-		UnknownServices: "refuse", Jobs: "off",
+		UnknownServices: "refuse", Jobs: "off", Queue: config.Queue{Unknown: "hold"},
 		Services: map[string]config.Service{
 			"embedder": {
 				MinMemory: gpu.Some[gpu.MiB](1024), MaxMemory: gpu.Some[gpu.MiB](1024), PreferredDevice: "GPU-1", Affinity: "together", Priority: -3,

@@ -112,7 +112,7 @@ func (d *Daemon) leasing(c config.Config) quota.Settings {
 		}
 	}
 	return quota.Settings{
-		Services: services, Alike: quota.Alike(services), KnownOnly: c.UnknownServices == "refuse", Wait: c.Optimization.AllocationTimeout,
+		Services: services, Alike: quota.Alike(services), KnownOnly: c.UnknownServices == "refuse", Pass: c.Queue.Unknown == "pass", Wait: c.Optimization.AllocationTimeout,
 		Limits: quota.Lookup{Generation: limits.Generation, Of: func(s lease.Subject) *lease.Limits { return &limits.Of(s).Limits }},
 		Device: func(uuid string) quota.DeviceSettings {
 			d := c.GPU.For(uuid)

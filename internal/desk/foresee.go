@@ -9,6 +9,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // foresight keeps the last look ahead for a moment: many callers ask about the same
@@ -44,7 +45,28 @@ func (d *Desk) Estimate(k lease.Key) *api.Estimate {
 	if !found {
 		return nil
 	}
-	return d.estimate(likely, f.late[k])
+	e := d.estimate(likely, f.late[k])
+	if passed := d.Ledger.Passed(k); e.Unknown != "" && passed > 0 {
+		e.Unknown += ", and " + words.Count(passed, "other") + " passed it meanwhile"
+	}
+	return e
+}
+
+// unknownStart says why nobody knows when a request would start; "" if it starts now, or if
+// that is known. Unlike estimateNew, it takes no look ahead.
+func (d *Desk) unknownStart(r lease.Request) string {
+	if d.Ledger.Fits(r) {
+		return ""
+	}
+	endless := d.Ledger.Endless(r)
+	if endless == nil {
+		return ""
+	}
+	text := "nobody knows when it starts, because " + endless.ID + " has no time limit"
+	if d.Config().Queue.Unknown == "pass" {
+		text += "; others pass it meanwhile"
+	}
+	return text
 }
 
 // estimateNew returns when a request would be granted that does not wait yet. It looks

@@ -91,7 +91,11 @@ func (d *Desk) take(ctx context.Context, by *Caller, s job.Spec, environment []s
 	if err != nil {
 		return api.Job{}, refusedJob(err)
 	}
-	return d.seen(by.Actor, shown), nil
+	out := d.seen(by.Actor, shown)
+	if !s.Hold {
+		out.Warning = d.unknownStart(request)
+	}
+	return out, nil
 }
 
 // estimateJob returns when the first task of a job would begin that is not submitted yet.

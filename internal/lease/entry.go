@@ -10,9 +10,10 @@ import (
 // device is one GPU with its sum and its leases.
 type device struct {
 	Sum
-	known bool   // SetCapacity was called for it
-	spots []spot // every lease that has a part here, first those that a sample is about
-	noted int    // number of those
+	endless endless
+	known   bool   // SetCapacity was called for it
+	spots   []spot // every lease that has a part here, first those that a sample is about
+	noted   int    // number of those
 }
 
 // spot is one part of a lease, seen from the device.
@@ -105,7 +106,7 @@ func (b *Book) remove(e *entry) {
 
 // replace replaces a lease by a new state of it that is on the same devices.
 func (b *Book) replace(e *entry, l *Lease) {
-	if l.State != e.lease.State || !slices.Equal(l.Parts, e.lease.Parts) {
+	if l.State != e.lease.State || l.Endless() != e.lease.Endless() || l.stays() != e.lease.stays() || !slices.Equal(l.Parts, e.lease.Parts) {
 		for i := range e.places {
 			e.count(i, -1)
 		}
@@ -176,6 +177,9 @@ func (e *entry) count(part int, sign gpu.MiB) {
 	d.Leases += int(sign)
 	if e.lease.Exclusive {
 		d.Alone += int(sign)
+	}
+	if e.lease.Endless() {
+		d.endless.add(e.lease, Load{leased + overuse, slots}, int(sign))
 	}
 }
 

@@ -100,6 +100,13 @@ func (p *Passing) Add(r *Request) bool {
 	return memory || slots
 }
 
+// AddAll adds the requests ahead that other has.
+func (p *Passing) AddAll(other *Passing) {
+	for _, r := range other.ahead {
+		p.Add(r)
+	}
+}
+
 // Allows reports whether a later load delays nobody.
 func (p *Passing) Allows(later Load) bool {
 	return p.memory.allows(int64(later.Memory)) && p.slots.allows(int64(later.Slots))

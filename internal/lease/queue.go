@@ -65,6 +65,7 @@ type waiter struct {
 	request *Request
 	lane    *lane
 	alarm   alarm
+	passed  int // how many were granted before it that delay it, see Book.Passed
 
 	left, right *waiter // older and younger ones
 	weight      uint32

@@ -631,6 +631,12 @@ class FrontConfig(Answer):
     user: str = ""  # User that the front runs as.
 
 
+class QueueConfig(Answer):
+    """QueueConfig is the section queue."""
+
+    unknown: str = ""  # Whether later requests pass one whose start nobody knows. One of pass or hold.
+
+
 class EnergyConfig(Answer):
     """EnergyConfig is the section energy."""
 
@@ -714,6 +720,7 @@ class GPUConfig(Answer):
     jobs: str = ""  # Whether berth runs programs for users who submit them. One of on or off.
     services: Dict[str, ServiceConfig] = _dict()  # The section services, by name.
     front: FrontConfig = _new(FrontConfig)  # The section front.
+    queue: QueueConfig = _new(QueueConfig)  # The section queue.
     energy: EnergyConfig = _new(EnergyConfig)  # The section energy.
     audit: AuditConfig = _new(AuditConfig)  # The section audit.
     past: PastConfig = _new(PastConfig)  # The section past.
@@ -764,6 +771,7 @@ class Job(Answer):
     cpus: float = 0.0
     host_memory_mb: int = 0
     estimate: Optional[Estimate] = None  # When it will probably begin, while it waits.
+    warning: str = ""  # What whoever submits it should know; only in the answer to that.
     after: List[str] = _list()
     after_any: List[str] = _list()
     after_failed: List[str] = _list()
@@ -1332,6 +1340,7 @@ __all__ = [
     "CallConfig",
     "ServiceConfig",
     "FrontConfig",
+    "QueueConfig",
     "EnergyConfig",
     "AuditConfig",
     "PastConfig",

@@ -314,6 +314,11 @@ func (o *submitOptions) run(ctx context.Context) error {
 			return doubtful(err)
 		case o.job.DryRun:
 			return o.show(ctx, c, job)
+		}
+		if job.Warning != "" {
+			fmt.Fprintf(o.Err, "berth: %s: %s\n", term.Clean(job.ID), term.Clean(job.Warning))
+		}
+		switch {
 		case o.follow:
 			fmt.Fprintln(o.Err, "berth: "+term.Clean(job.ID))
 			return o.followTo(ctx, c, job)

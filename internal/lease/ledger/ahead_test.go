@@ -22,13 +22,14 @@ type slowAhead struct {
 	request *lease.Request
 	ahead   []*lease.Request
 	stuck   map[string]bool
+	hold    bool // nobody without an end passes
 }
 
 func (n *slowAhead) Refuse(uuid string, claim lease.Load) string {
 	var p lease.Passing
 	n.book.Passing(&p, uuid)
 	for _, r := range n.ahead {
-		if n.snapshot.Could(uuid, r) {
+		if n.snapshot.Could(uuid, r) && !n.mayPass(r) {
 			p.Add(r)
 		}
 	}
@@ -38,12 +39,54 @@ func (n *slowAhead) Refuse(uuid string, claim lease.Load) string {
 	return "it would delay somebody"
 }
 
+// mayPass reports whether the request at hand may pass one ahead because nobody knows when
+// that one starts.
+func (n *slowAhead) mayPass(r *lease.Request) bool {
+	if !n.settings.Pass {
+		return false
+	}
+	fit, spared := 0, false
+	for uuid := range n.devices {
+		if !n.snapshot.Could(uuid, r) {
+			continue
+		}
+		sum, _ := n.book.Sum(uuid)
+		free := lease.Load{Memory: sum.Ceiling() - sum.Foreign, Slots: sum.MaxPipelines}
+		beside, stood := 0, false
+		for _, h := range n.book.Holdings(uuid) {
+			l := h.Lease
+			if l.TimeLimit > 0 {
+				continue
+			}
+			beside++
+			stood = stood || l.Binding == lease.ByName || !l.Granted.After(r.Requested)
+			free.Memory -= max(h.Part.Memory, h.Measured)
+			free.Slots -= h.Part.Slots
+			if l.Exclusive {
+				free = lease.Load{Memory: -1}
+			}
+		}
+		if r.Load().Within(free) && !(r.Exclusive && beside > 0) {
+			fit++
+		} else if stood {
+			spared = true
+		}
+	}
+	switch {
+	case fit >= r.Devices():
+		return false // all that it waits for has an end
+	case n.request.TimeLimit > 0:
+		return true
+	}
+	return spared && !n.hold
+}
+
 func (n *slowAhead) Allow(memory gpu.MiB) gpu.MiB { return memory }
 
 // firstSlowly returns the first request that can be granted or must be withdrawn,
 // and the devices that it gets.
-func (k *keeper) firstSlowly() (*lease.Request, []string) {
-	n := &slowAhead{keeper: k, stuck: map[string]bool{}}
+func (k *keeper) firstSlowly(hold bool) (*lease.Request, []string) {
+	n := &slowAhead{keeper: k, stuck: map[string]bool{}, hold: hold}
 	for _, r := range k.book.Waiting() {
 		n.request = r
 		if k.parentEnded(r) != nil {
@@ -71,9 +114,10 @@ func TestServedInOrder(t *testing.T) {
 		w := newWorld()
 		w.settings.Device = func(string) quota.DeviceSettings { return quota.DeviceSettings{MaxPipelines: 6} }
 		w.settings.Services = map[string]quota.Served{"limited": {Service: quota.Service{Name: "limited", Quota: lease.Usage{Memory: 30, Slots: 5}}}}
+		draw := func(name string, least, most int) int { return rapid.IntRange(least, most).Draw(t, name) }
+		w.settings.Pass = draw("pass", 0, 1) == 1
 		k := w.start(t)
 		defer k.stop()
-		draw := func(name string, least, most int) int { return rapid.IntRange(least, most).Draw(t, name) }
 		for i := range 3 {
 			k.device(i, gpu.MiB(20+10*i), used(70+i, gpu.MiB(draw("foreign", 0, 3))))
 		}
@@ -81,6 +125,12 @@ func TestServedInOrder(t *testing.T) {
 			r := want(fmt.Sprint("l-", i), gpu.MiB(draw("memory", 1, 12)), of(draw("user", 1, 4)), slots(draw("slots", 0, 2)),
 				service([]string{"", "limited", "other"}[draw("service", 0, 2)]))
 			r.Exclusive = draw("exclusive", 0, 9) == 0
+			switch draw("end", 0, 2) {
+			case 0:
+				ttl(time.Hour)(&r)
+			case 1:
+				r.TimeLimit = time.Hour
+			}
 			_, _ = k.Acquire(t.Context(), r) // some find no room
 		}
 		k.Ledger.mu.Lock()
@@ -92,6 +142,12 @@ func TestServedInOrder(t *testing.T) {
 			r := want(fmt.Sprint("w-", i), gpu.MiB(draw("memory", 0, 30)), of(draw("user", 1, 4)), slots(draw("slots", 0, 3)),
 				gpus(draw("gpus", 1, 2)), service([]string{"", "limited", "other"}[draw("service", 0, 2)]))
 			r.Priority, r.Requested, r.Deadline = draw("priority", -1, 1), now.Add(time.Duration(draw("age", 0, 5))), now.Add(time.Hour)
+			if draw("early", 0, 1) == 0 { // before the leases
+				r.Requested = r.Requested.Add(-time.Hour)
+			}
+			if draw("limited", 0, 1) == 0 {
+				r.TimeLimit = time.Hour
+			}
 			if draw("exclusive", 0, 6) == 0 {
 				r.Exclusive, r.Least, r.Memory = true, r.Memory, 40
 			}
@@ -112,7 +168,10 @@ func TestServedInOrder(t *testing.T) {
 		}
 		for range 4 {
 			for {
-				want, devices := k.firstSlowly()
+				want, devices := k.firstSlowly(true)
+				if want == nil {
+					want, devices = k.firstSlowly(false)
+				}
 				if found := k.serveFirst(now); found != (want != nil) {
 					t.Fatalf("somebody was served: %v, and %+v should be", found, want)
 				}

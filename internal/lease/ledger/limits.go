@@ -101,6 +101,9 @@ func (l limits) MaySplit(r *lease.Request, least lease.Load) bool {
 	return least.Slots == 0 && l.of.book.CanSplit(parentOf(r), least.Memory)
 }
 
+// Passes reports whether others may pass a request whose start is not known.
+func (l limits) Passes() bool { return l.of.settings.Pass }
+
 // front starts at the front of the queue, for questions about requests for at least this
 // load on a device. The caller holds mu.
 func (s *state) front(least lease.Load) *placement.Ahead {

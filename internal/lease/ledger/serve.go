@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -38,6 +39,15 @@ func (l *Ledger) serveNew(now time.Time) bool {
 // whose parent has ended. It reports whether there was one.
 func (l *Ledger) serveFirst(now time.Time) bool {
 	n := l.front(l.book.Least())
+	n.Hold()
+	if l.serveBehind(n, now) {
+		return true
+	}
+	return len(n.Unknown()) > 0 && l.serveBehind(l.front(l.book.Least()), now)
+}
+
+// serveBehind is serveFirst with the requests ahead as n has them, from the front on.
+func (l *Ledger) serveBehind(n *placement.Ahead, now time.Time) bool {
 	for r := n.Request(); r != nil; r = n.Request() {
 		if !n.Open() && !l.book.ChildrenWait() {
 			return false
@@ -79,6 +89,11 @@ func (l *Ledger) place(r *lease.Request, before *placement.Ahead, now time.Time)
 	if _, err := l.apply(lease.Grant{Lease: granted}, now); err != nil {
 		return nil, err
 	}
+	for _, passed := range before.Unknown() {
+		if slices.ContainsFunc(granted.Parts, func(p lease.Part) bool { return l.snapshot.Could(p.GPU, passed) }) {
+			l.book.Passed(passed, 1)
+		}
+	}
 	return granted, nil
 }
 
@@ -111,7 +126,7 @@ func (g *gate) Refuse(uuid string, claim lease.Load) string {
 	if g.before == nil || g.before.Len() == 0 {
 		return ""
 	}
-	first := g.before.Delayed(uuid, claim)
+	first := g.before.Delayed(uuid, g.request, claim)
 	if first == nil {
 		return ""
 	}

@@ -1,6 +1,9 @@
 package placement
 
-import "github.com/berth-gpu/berth/internal/lease"
+import (
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+)
 
 // Ahead has the requests ahead of a place in the queue, as far as they matter to the
 // requests behind it. Begin sets the place to the front of the queue; Join adds the
@@ -36,6 +39,11 @@ type Ahead struct {
 	openings map[string]*opening // by device; kept from one Begin to the next
 	begun    int                 // number of calls of Begin; see opening.begun
 	looked   int                 // number of requests that have joined so far
+
+	// hold is whether endless requests stay behind those whose start is not known. Unknown
+	// lists the latter, as far as they have joined.
+	hold    bool
+	unknown []*lease.Request
 }
 
 // opening is a device that had room, at the front of the queue, for the least load that
@@ -48,19 +56,54 @@ type opening struct {
 	most     lease.Load
 	passing  lease.Passing
 	taken    bool // a request that could be on the device has joined
+
+	// ending is passing for requests that have an end, once it differs: those whose start
+	// is not known hold them up nowhere.
+	ending lease.Passing
+	parted bool
+}
+
+// gate returns what decides whether a request may pass those ahead, or nil if everybody may.
+func (o *opening) gate(endless bool) *lease.Passing {
+	switch {
+	case o.parted && !endless:
+		return &o.ending
+	case o.taken:
+		return &o.passing
+	}
+	return nil
 }
 
 // allows reports whether a load fits on the device now and delays no request there.
-func (o *opening) allows(l lease.Load) bool {
-	return l.Within(o.now) && (!o.taken || o.passing.Allows(l))
+func (o *opening) allows(l lease.Load, endless bool) bool {
+	g := o.gate(endless)
+	return l.Within(o.now) && (g == nil || g.Allows(l))
+}
+
+// add adds a request to those ahead of endless requests, and to those ahead of others if
+// known is true. It returns what Passing.Add does.
+func (o *opening) add(b *lease.Book, r *lease.Request, known bool) (counts bool) {
+	if !o.taken {
+		b.Passing(&o.passing, o.uuid)
+		o.taken = true
+	}
+	if !known && !o.parted {
+		b.Passing(&o.ending, o.uuid)
+		o.ending.AddAll(&o.passing)
+		o.parted = true
+	}
+	if known && o.parted {
+		counts = o.ending.Add(r)
+	}
+	return o.passing.Add(r) || counts
 }
 
 // isOpen reports whether a request for at least this load may be granted on the device.
 func (o *opening) isOpen(least lease.Load) bool {
 	if least != (lease.Load{}) {
-		return o.allows(least)
+		return o.allows(least, false) // the answer for an endless request is never yes if this is no
 	}
-	return o.allows(lease.Load{Memory: 1}) || o.allows(lease.Load{Slots: 1})
+	return o.allows(lease.Load{Memory: 1}, false) || o.allows(lease.Load{Slots: 1}, false)
 }
 
 // Limits reports what forbids or allows a grant, apart from devices.
@@ -75,6 +118,8 @@ type Limits interface {
 	// this much may get its memory from the parent. It then needs no room, and waits for
 	// no other request and no quota.
 	MaySplit(r *lease.Request, least lease.Load) bool
+	// Passes reports whether others may pass a request whose start is not known.
+	Passes() bool
 }
 
 // Begin starts at the front of the queue, for questions about requests for at least this
@@ -86,7 +131,9 @@ func (n *Ahead) Begin(s *Snapshot, b *lease.Book, limits Limits, least lease.Loa
 	}
 	b.Walk(&n.walk)
 	n.begun++
-	n.ahead = 0
+	n.ahead, n.hold = 0, false
+	clear(n.unknown)
+	n.unknown = n.unknown[:0]
 	clear(n.stuck)
 	n.least, n.open = least, n.open[:0]
 	for i := range s.devices {
@@ -97,6 +144,7 @@ func (n *Ahead) Begin(s *Snapshot, b *lease.Book, limits Limits, least lease.Loa
 			n.openings[uuid] = o
 		}
 		o.position, o.now, o.most, o.taken = i, lease.Load{Memory: s.room[i], Slots: int(s.free[i])}, s.most(i), false
+		o.parted = false
 		if o.isOpen(least) {
 			o.begun = n.begun
 			n.open = append(n.open, o)
@@ -146,22 +194,66 @@ func (n *Ahead) measure() {
 }
 
 // MayFit reports whether a request might get one of its devices behind those ahead.
-func (n *Ahead) MayFit(r *lease.Request) bool {
+func (n *Ahead) MayFit(r *lease.Request) bool { return n.mayFit(r, r.Endless()) }
+
+// mayFit is MayFit for a request for as much as r, endless or not.
+func (n *Ahead) mayFit(r *lease.Request, endless bool) bool {
 	for _, o := range n.open {
-		if r.Load().Within(o.now) && (!o.taken || o.passing.Allows(r.Claim())) {
+		if g := o.gate(endless); r.Load().Within(o.now) && (g == nil || g.Allows(r.Claim())) {
 			return true
 		}
 	}
 	return false
 }
 
-// Delayed returns a request ahead that a load would delay on a device, or nil if there is
-// none.
-func (n *Ahead) Delayed(uuid string, l lease.Load) *lease.Request {
-	if o := n.openings[uuid]; o.begun == n.begun && o.taken {
-		return o.passing.Delayed(l)
+// Delayed returns a request ahead that a request would delay if it had a load on a device,
+// or nil if there is none.
+func (n *Ahead) Delayed(uuid string, r *lease.Request, l lease.Load) *lease.Request {
+	if o := n.openings[uuid]; o.begun == n.begun {
+		if g := o.gate(r.Endless()); g != nil {
+			return g.Delayed(l)
+		}
 	}
 	return nil
+}
+
+// Hold makes endless requests stay behind those whose start is not known. The caller calls
+// it before the first Join. It is for a first look through the queue: what has an end goes
+// first.
+func (n *Ahead) Hold() { n.hold = true }
+
+// Unknown lists the requests ahead whose start is not known. It is valid until the next
+// Begin. A nil Ahead has none.
+func (n *Ahead) Unknown() []*lease.Request {
+	if n == nil {
+		return nil
+	}
+	return n.unknown
+}
+
+// StartIsKnown reports whether a request fits once all leases that have an end have ended.
+func (n *Ahead) StartIsKnown(r *lease.Request) bool {
+	s, left := n.snapshot, r.Devices()
+	for i := range s.devices {
+		if u := &s.use[i]; u.Closed == "" && u.State != gpu.Unavailable && n.book.FitsBesideEndless(s.devices[i].UUID, r) && n.snapshot.Could(s.devices[i].UUID, r) {
+			if left--; left == 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isSpared reports whether further endless leases may go before a request whose start is
+// not known.
+func (n *Ahead) isSpared(r *lease.Request) bool {
+	for i := range n.snapshot.devices {
+		uuid, u := n.snapshot.devices[i].UUID, &n.snapshot.use[i]
+		if n.snapshot.Could(uuid, r) && (u.Closed != "" || u.State == gpu.Unavailable || !n.book.FitsBesideEndless(uuid, r) && n.book.Spares(uuid, r)) {
+			return true
+		}
+	}
+	return false
 }
 
 // Join adds the request at hand to those ahead, and moves on to the next one that
@@ -176,7 +268,7 @@ func (n *Ahead) Join() {
 		n.walk.Next(lease.AnyLoad) // a quota may be used up, or a parent be split
 	case !n.suits(r):
 		n.walk.Leave()
-	case !counts && !n.MayFit(r): // nor do others in its lane that ask for as much
+	case !counts && !n.mayFit(r, false): // nor do others in its lane that ask for as much
 		n.walk.NextOther(n.most)
 	default:
 		n.walk.Next(n.most)
@@ -194,14 +286,15 @@ func (n *Ahead) count(r *lease.Request) bool {
 		return true
 	}
 	n.ahead++
+	known := !n.limits.Passes() || r.Priority >= lease.First || n.StartIsKnown(r)
+	if !known {
+		n.unknown = append(n.unknown, r)
+	}
+	protected := known || n.hold || !n.isSpared(r)
 	left, counts := n.open[:0], false
 	for _, o := range n.open {
-		if n.snapshot.Could(o.uuid, r) {
-			if !o.taken {
-				n.book.Passing(&o.passing, o.uuid)
-				o.taken = true
-			}
-			counts = o.passing.Add(r) || counts
+		if protected && n.snapshot.Could(o.uuid, r) {
+			counts = o.add(n.book, r, known) || counts
 		}
 		if o.isOpen(n.least) {
 			left = append(left, o)

@@ -31,6 +31,8 @@ type Settings struct {
 	KnownOnly bool
 	// Wait is how long a request waits if it does not say so itself.
 	Wait time.Duration
+	// Pass lets others pass a request whose start is not known.
+	Pass bool
 	// Limits says what users may have.
 	Limits Lookup
 }

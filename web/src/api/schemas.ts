@@ -952,6 +952,8 @@ export interface GPUConfig {
   services: Record<string, ServiceConfig>;
   /** The section front. */
   front: FrontConfig;
+  /** The section queue. */
+  queue: QueueConfig;
   /** The section energy. */
   energy: EnergyConfig;
   /** The section audit. */
@@ -1116,6 +1118,8 @@ export interface Job {
   host_memory_mb?: number;
   /** When it will probably begin, while it waits. */
   estimate?: Estimate;
+  /** What whoever submits it should know; only in the answer to that. */
+  warning?: string;
   after?: string[];
   after_any?: string[];
   after_failed?: string[];
@@ -2110,6 +2114,12 @@ export interface Process {
   kind?: string;
   /** Absent where the driver does not tell. */
   memory_mb?: number;
+}
+
+// QueueConfig is the section queue.
+export interface QueueConfig {
+  /** Whether later requests pass one whose start nobody knows. One of pass or hold. */
+  unknown?: 'pass' | 'hold';
 }
 
 // Quota says how much a user may have, and has.

@@ -1,0 +1,80 @@
+package lease
+
+import "github.com/berth-gpu/berth/gpu"
+
+// When a request can start is known at the latest if it fits beside all leases that have no
+// end. While it does not, it waits for something of which nobody knows the end, and to
+// keep devices free for it might keep them idle for ever. So others may pass it, within
+// limits that keep its wait finite: see Book.Spares.
+
+// Endless reports whether nobody knows when a lease ends at the latest.
+func (l *Lease) Endless() bool { return l.TimeLimit == 0 && l.Cancelled == nil }
+
+// Endless reports whether the lease for the request would be endless.
+func (r *Request) Endless() bool { return r.TimeLimit == 0 }
+
+// stays reports whether an endless lease is meant to stay: it is a named one, or that of a
+// service. The program of any other one comes to its end.
+func (l *Lease) stays() bool { return l.Endless() && l.Binding == ByName }
+
+// endless sums up the active leases on a device that have no end.
+type endless struct {
+	load  Load
+	count int
+	alone int // have the device alone
+	stay  int // are meant to stay
+}
+
+func (s *endless) add(l *Lease, of Load, sign int) {
+	s.load.Memory += of.Memory * gpu.MiB(sign)
+	s.load.Slots += of.Slots * sign
+	s.count += sign
+	if l.Exclusive {
+		s.alone += sign
+	}
+	if l.stays() {
+		s.stay += sign
+	}
+}
+
+// FitsBesideEndless reports whether a request fits on a device once every lease there that
+// has an end has ended. What processes under no lease use has no end.
+func (b *Book) FitsBesideEndless(uuid string, r *Request) bool {
+	d := b.devices[uuid]
+	if d == nil {
+		return false
+	}
+	s := &d.endless
+	if s.alone > 0 || r.Exclusive && s.count > 0 {
+		return false
+	}
+	return r.Load().Within(Load{d.Ceiling() - d.Foreign - s.load.Memory, d.MaxPipelines - s.load.Slots})
+}
+
+// Spares reports whether a device may go to further endless leases although a request waits
+// for it: a lease there is meant to stay, or stood when the request came. Once no such
+// lease is left, those that came meanwhile end one after the other, and no further ones
+// come: so the request starts.
+func (b *Book) Spares(uuid string, r *Request) bool {
+	d := b.devices[uuid]
+	if d == nil || d.endless.stay > 0 {
+		return true
+	}
+	for _, s := range d.spots {
+		if l := s.entry.lease; l.State == Active && l.Endless() && !l.Granted.After(r.Requested) {
+			return true
+		}
+	}
+	return false
+}
+
+// Passed notes that others were granted before a waiting request that they delay, and
+// returns how many those are by now.
+func (b *Book) Passed(r *Request, more int) int {
+	w := b.waiting.get(r.Key())
+	if w == nil || w.request != r {
+		return 0
+	}
+	w.passed += more
+	return w.passed
+}

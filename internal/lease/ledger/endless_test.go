@@ -1,0 +1,139 @@
+package ledger
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+)
+
+// A request for more GPUs than a service leaves waits for the service, which has no end.
+// Until that can be known, the GPUs are not idle for it.
+func TestARequestWhoseStartIsUnknownIdlesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.settings.Pass = true
+		slotsOf(w, 4)
+		k := w.start(t)
+		for i := range 4 {
+			k.device(i, 139)
+		}
+		k.grant(want("embedder", 1, service("embedder"), of(2)))
+		big := k.queue(t.Context(), want("big", 139, gpus(4), timed(time.Hour), wait(lease.MaxWait), of(3)))
+		time.Sleep(time.Second)
+
+		k.grant(want("endless", 10, ttl(24*time.Hour)))
+		k.grant(want("limited", 10, timed(time.Hour)))
+		k.give("embedder", 2)
+		// Nothing that stood when it came stands any more. It waits for what came meanwhile,
+		// and nothing else without an end goes before it.
+		k.refused(want("later", 10, ttl(24*time.Hour)))
+		k.grant(want("soon over", 10, timed(time.Minute)))
+		k.give("endless", 1)
+		k.refused(want("late", 10, timed(time.Minute))) // its start is known: when the limits are over
+		k.give("limited", 1)
+		k.give("soon over", 1)
+		if d := <-big; d.err != nil {
+			t.Fatal(d.err)
+		}
+	})
+}
+
+func TestAHeldQueueWaitsForWhatHasNoEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		slotsOf(w, 4)
+		k := w.start(t)
+		k.device(0, 139)
+		k.device(1, 139)
+		k.grant(want("embedder", 1, service("embedder"), of(2)))
+		k.queue(t.Context(), want("big", 139, gpus(2), wait(lease.MaxWait), of(3)))
+		k.refused(want("small", 10, timed(time.Minute)))
+	})
+}
+
+// Over random histories, what delays a request that waits for a service stays finite: the
+// service ends at a random moment, programs end some time after they begin, and others come
+// without a pause.
+func TestAWaitForWhatHasNoEndIsFinite(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		seed := rapid.Uint64().Draw(rt, "seed")
+		synctest.Test(t, func(t *testing.T) { finiteWait(t, rand.New(rand.NewPCG(seed, 1))) })
+	})
+}
+
+func finiteWait(t *testing.T, r *rand.Rand) {
+	const longest = 10 * time.Minute // of a program
+	w := newWorld()
+	w.settings.Pass = true
+	slotsOf(w, 3)
+	k := w.start(t)
+	devices := 2 + r.IntN(3)
+	for i := range devices {
+		k.device(i, 100)
+	}
+	ends, whose := map[string]time.Time{}, map[string]int{}
+	number := 0
+	come := func() {
+		number++
+		id := fmt.Sprint("p-", number)
+		q := want(id, gpu.MiB(1+r.IntN(60)), of(1+r.IntN(3)), ttl(24*time.Hour))
+		if r.IntN(2) == 0 {
+			q.TimeLimit = longest
+		}
+		if _, err := k.Acquire(t.Context(), q); err == nil {
+			whose[id] = q.Holder.UID
+			ends[id] = time.Now().Add(time.Duration(r.Int64N(int64(longest))))
+		}
+	}
+	k.grant(want("service", 10, service("embedder"), of(4), at(dev(r.IntN(devices)))))
+	for range r.IntN(8) {
+		come()
+	}
+	over := time.Now().Add(time.Duration(r.Int64N(int64(time.Hour))))
+	big := k.queue(t.Context(), want("big", 95, gpus(devices), wait(lease.MaxWait), of(5)))
+
+	// After the service, what stood when it came ends, then what came beside it, and then
+	// what has a limit.
+	last := over.Add(3 * longest)
+	for {
+		select {
+		case d := <-big:
+			if d.err != nil {
+				t.Fatal(d.err)
+			}
+			return
+		default:
+		}
+		if time.Now().After(last) {
+			t.Fatalf("it still waits %v after the service has ended, beside %v", time.Since(over), k.leases())
+		}
+		time.Sleep(time.Duration(r.Int64N(int64(30 * time.Second))))
+		now := time.Now()
+		if !over.IsZero() && !now.Before(over) && slices.Contains(k.leases(), "service") {
+			k.give("service", 4)
+		}
+		for _, id := range slices.Sorted(maps.Keys(ends)) {
+			at := ends[id]
+			if now.Before(at) {
+				continue
+			}
+			if slices.Contains(k.leases(), id) { // else its limit has ended it
+				k.give(id, whose[id])
+			}
+			delete(ends, id)
+		}
+		for range r.IntN(4) {
+			come()
+		}
+		synctest.Wait()
+	}
+}
