@@ -73,10 +73,10 @@ func (c *Controller) Clocked(at time.Time, mhz float64) {
 
 // Next returns the next cycle.
 func (c *Controller) Next() Cycle {
-	if c.share >= 1 {
+	wanted := c.share / c.clock.gain() // share of the time, including queued work
+	if c.share >= 1 || wanted >= 1 {
 		return Cycle{Run: Usual}
 	}
-	wanted := c.share / c.clock.gain() // share of the time, including queued work
 	queued, _ := c.use.tail()
 	tail := queued.Seconds()
 	whole := Usual.Seconds()
