@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 const (
@@ -50,7 +51,7 @@ func (m *meter) each(do func(*paced)) {
 func (m *meter) run() {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
-	since, metered := time.Now(), true
+	since, metered := when.Now(), true
 	for looks := 0; ; looks++ {
 		select {
 		case <-ticker.C:
@@ -59,6 +60,9 @@ func (m *meter) run() {
 		}
 		m.look()
 		if metered && looks%measureEvery == 0 {
+			if now := when.Now(); now.Before(since) { // the clock was set back
+				since = now
+			}
 			since, metered = m.measure(since)
 		}
 	}

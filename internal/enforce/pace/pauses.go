@@ -11,9 +11,14 @@ type pauses struct{ list []span }
 
 type span struct{ from, until time.Time }
 
+// add adds the newest pause. If it began before the last one ended, the clock was set back,
+// and the earlier ones say nothing any more.
 func (p *pauses) add(from, until time.Time) {
-	if n := len(p.list); !from.Before(until) || n > 0 && from.Before(p.list[n-1].until) {
+	if !from.Before(until) {
 		return
+	}
+	if n := len(p.list); n > 0 && from.Before(p.list[n-1].until) {
+		p.list = p.list[:0]
 	}
 	if len(p.list) == remembered {
 		p.list = append(p.list[:0], p.list[1:]...)
