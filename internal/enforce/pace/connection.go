@@ -141,10 +141,20 @@ func (c *connection) drop(g *guarding) {
 	}
 	c.mu.Unlock()
 	if present {
-		_ = g.cmd.Process.Kill()
 		_ = g.close()
-		c.pacer.rescue()
+		c.kill(g)
 	}
+}
+
+// kill ends a guardian, and continues the processes that it had stopped. It does so again
+// when the guardian has ended, which may stop one more before.
+func (c *connection) kill(g *guarding) {
+	_ = g.cmd.Process.Kill()
+	stopped := c.pacer.rescue()
+	go func() {
+		<-g.gone
+		c.pacer.resume(stopped)
+	}()
 }
 
 // close lets the guardian continue everything and end, and waits for that. If the
@@ -164,7 +174,6 @@ func (c *connection) close() {
 			return
 		}
 	case <-time.After(answerLimit):
-		_ = g.cmd.Process.Kill()
 	}
-	c.pacer.rescue()
+	c.kill(g)
 }

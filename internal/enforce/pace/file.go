@@ -42,13 +42,17 @@ func (p *Pacer) take(k kept) error {
 		return err
 	}
 	if k.Boot == p.Boot {
-		if n := continueStopped(p.table, k.Processes); n > 0 {
+		if n := p.resume(k.Processes); n > 0 {
 			p.Log.Warn("an earlier daemon was killed together with its guardian: what it had stopped runs again", "processes", n)
+		}
+		for _, id := range p.owed {
+			p.stopped[id] = true
 		}
 	}
 	for _, h := range k.Holds {
-		if p.refuse(p.Leases.Lease(h.Key, h.Fence), h) != nil {
-			continue
+		held := p.Leases.Lease(h.Key, h.Fence)
+		if held == nil || never(held) != "" {
+			continue // what stands in the way of others may pass, and their cycles wait for that
 		}
 		if p.leases[h.Fence] == nil {
 			p.leases[h.Fence] = newPaced(h)
@@ -85,18 +89,26 @@ func Left(path, boot string) (processes int, err error) {
 // must not be stopped.
 func (p *Pacer) remember(ids []process.ID) error {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	fresh := slices.DeleteFunc(slices.Clone(ids), func(id process.ID) bool { return p.stopped[id] })
+	ended := slices.Collect(maps.Keys(p.stopped))
+	p.mu.Unlock()
 	if len(fresh) == 0 {
 		return nil
+	}
+	ended = slices.DeleteFunc(ended, p.table.Alive) // without the lock: one lease may have many processes
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, id := range ended {
+		delete(p.stopped, id)
 	}
 	for _, id := range fresh {
 		p.stopped[id] = true
 	}
-	maps.DeleteFunc(p.stopped, func(id process.ID, _ bool) bool { return !slices.Contains(ids, id) && !p.table.Alive(id) })
 	err := p.write(false)
 	if err != nil {
-		maps.DeleteFunc(p.stopped, func(id process.ID, _ bool) bool { return slices.Contains(fresh, id) })
+		for _, id := range fresh {
+			delete(p.stopped, id)
+		}
 	}
 	return err
 }

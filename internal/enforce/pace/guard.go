@@ -62,13 +62,13 @@ func Guard(in io.Reader, out io.Writer) error {
 	due := time.NewTimer(time.Hour)
 	defer due.Stop()
 	for {
+		g.freeDue(time.Now())
 		due.Reset(g.untilNext(time.Now()))
 		select {
 		case o := <-orders:
 			quiet.Reset(silence)
 			g.obey(o)
-		case <-due.C:
-			g.freeDue(time.Now())
+		case <-due.C: // a pause is over
 		case err := <-failed:
 			return err
 		case <-quiet.C:
@@ -184,7 +184,7 @@ func (g *guardian) free(fence uint64) {
 	}
 	delete(g.stopped, fence)
 	p.end()
-	g.say(report{Lease: fence, From: p.from.UnixNano(), Until: time.Now().UnixNano()})
+	g.say(p.report(fence))
 }
 
 // freeAll continues everything before it reports anything.
@@ -195,8 +195,15 @@ func (g *guardian) freeAll() {
 		p.end()
 	}
 	for fence, p := range ended {
-		g.say(report{Lease: fence, From: p.from.UnixNano(), Until: time.Now().UnixNano()})
+		g.say(p.report(fence))
 	}
+}
+
+// report says when the pause was, which ends now, by the clock of the wall as it is now:
+// that of the measurements of drivers.
+func (p *pause) report(fence uint64) report {
+	now := time.Now()
+	return report{Lease: fence, From: now.Add(-now.Sub(p.from)).UnixNano(), Until: now.UnixNano()}
 }
 
 // end continues the processes of a pause.

@@ -137,6 +137,7 @@ type Pacer struct {
 	leases    map[uint64]*paced
 	meters    map[string]*meter   // by UUID
 	stopped   map[process.ID]bool // processes that may be stopped, as in the file
+	owed      []process.ID        // those of them that could not be continued, and will be tried again
 	suspended map[uint64]int      // by fence: how many callers of Suspend need the processes of the lease to run
 	begin     func(*paced)        // starts the cycles of a lease; nil unless Run runs
 	woken     chan struct{}       // has room for one value, sent when Run has something to do
@@ -203,12 +204,8 @@ func (p *Pacer) refuse(l *lease.Lease, h Hold) error {
 	switch {
 	case l == nil:
 		return fmt.Errorf("pace %s: %w", h.Key.ID, lease.ErrUnknown)
-	case len(p.Guardian) == 0:
-		why = "this daemon has no guardian for stopped processes; run berth-serve"
-	case len(l.Scope) > 0:
-		why = "a lease with a scope is never paced: who made the control group paces it"
-	case l.EnforcedBy == "mps":
-		why = "its programs share the GPU through MPS, and a stopped client would stop the others"
+	case never(l) != "":
+		why = never(l)
 	case l.State == lease.Parked:
 		why = "it is parked"
 	default:
@@ -220,8 +217,23 @@ func (p *Pacer) refuse(l *lease.Lease, h Hold) error {
 	return &RefusedError{ID: h.Key.ID, Why: why}
 }
 
-// denied returns why another daemon is in charge of a device of a lease.
+// never returns why a lease will not be paced as long as it lives.
+func never(l *lease.Lease) string {
+	switch {
+	case len(l.Scope) > 0:
+		return "a lease with a scope is never paced: who made the control group paces it"
+	case l.EnforcedBy == "mps":
+		return "its programs share the GPU through MPS, and a stopped client would stop the others"
+	}
+	return ""
+}
+
+// denied returns why this daemon cannot stop the processes of a lease now: another one is
+// in charge of a device, or there is no guardian.
 func (p *Pacer) denied(l *lease.Lease) string {
+	if len(p.Guardian) == 0 {
+		return "this daemon has no guardian for stopped processes; run berth-serve"
+	}
 	for _, part := range l.Parts {
 		if p.Denied == nil {
 			break
@@ -275,7 +287,7 @@ func (p *Pacer) Of(fence uint64) (Paced, bool) {
 // continues everything.
 func (p *Pacer) rests() bool {
 	p.mu.Lock()
-	busy := len(p.leases) > 0 || len(p.meters) > 0
+	busy := len(p.leases) > 0 || len(p.meters) > 0 || len(p.owed) > 0
 	p.mu.Unlock()
 	if !busy {
 		p.guard.close()
@@ -291,10 +303,7 @@ func (p *Pacer) Run(ctx context.Context) {
 		if ctx.Err() == nil {
 			cycles.Go(func() { p.cycles(ctx, l) })
 		}
-		select {
-		case p.woken <- struct{}{}:
-		default: // Run is going to look anyway
-		}
+		p.wake()
 	}
 	for _, l := range p.leases {
 		p.begin(l)
@@ -309,6 +318,7 @@ func (p *Pacer) Run(ctx context.Context) {
 		case <-ticker.C:
 			p.guard.tell(order{}) // the daemon lives
 			p.attend(ctx, &cycles)
+			p.resume(nil)
 			if p.rests() {
 				ticker.Stop() // a daemon that paces nothing does not wake up for it
 			}
@@ -320,10 +330,14 @@ func (p *Pacer) Run(ctx context.Context) {
 	p.mu.Unlock()
 	cycles.Wait()
 	p.guard.close()
+	p.resume(nil)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.stopped) > 0 {
 		clear(p.stopped)
+		for _, id := range p.owed { // the next daemon tries
+			p.stopped[id] = true
+		}
 		_ = p.write(false) // write reports its errors itself
 	}
 }
@@ -338,16 +352,41 @@ func (p *Pacer) paused(fence uint64, from, until time.Time) {
 	}
 }
 
-// rescue continues everything that is stopped, because the guardian is gone.
-func (p *Pacer) rescue() {
+// rescue continues everything that is stopped, because the guardian is gone. It returns
+// the processes.
+func (p *Pacer) rescue() (stopped []process.ID) {
 	p.mu.Lock()
 	leases := slices.Collect(maps.Values(p.leases))
 	p.mu.Unlock()
-	continued := 0
 	for _, l := range leases {
-		continued += continueStopped(p.table, l.freed())
+		stopped = append(stopped, l.freed()...)
 	}
-	if continued > 0 {
+	if continued := p.resume(stopped); continued > 0 {
 		p.Log.Warn("the guardian of paced processes was gone: the daemon has continued what was stopped", "processes", continued)
+	}
+	return stopped
+}
+
+// resume continues processes, and those that could not be continued before. It returns how
+// many were stopped.
+func (p *Pacer) resume(ids []process.ID) (continued int) {
+	p.mu.Lock()
+	ids, p.owed = append(p.owed, ids...), nil
+	p.mu.Unlock()
+	continued, again := continueStopped(p.table, ids)
+	if len(again) > 0 {
+		p.mu.Lock()
+		p.owed = append(p.owed, again...)
+		p.mu.Unlock()
+		p.wake()
+	}
+	return continued
+}
+
+// wake makes Run look again.
+func (p *Pacer) wake() {
+	select {
+	case p.woken <- struct{}{}:
+	default: // Run is going to look anyway
 	}
 }

@@ -59,15 +59,25 @@ func stoppable(table process.Table, id process.ID) error {
 	return nil
 }
 
-// continueStopped continues processes that berth may have left stopped, and returns how
-// many it continued. It leaves alone processes that berth cannot have stopped: those that
-// run, and those that are traced.
-func continueStopped(table process.Table, ids []process.ID) (continued int) {
+// continueStopped continues processes that berth may have left stopped, whether they look
+// stopped or not: a signal to stop waits while its process is in an uninterruptible call,
+// and one to continue takes it back. It leaves traced processes to their tracers. It
+// returns how many were stopped, and those that have to be tried again.
+func continueStopped(table process.Table, ids []process.ID) (continued int, again []process.ID) {
 	for _, id := range ids {
 		c, err := table.Control(id)
-		if err == nil && c.Stopped && c.Tracer == 0 && table.Signal(kinship.Authority(), id, process.Continue) == nil {
+		if err == nil && c.Tracer != 0 {
+			continue
+		}
+		if err == nil {
+			err = table.Signal(kinship.Authority(), id, process.Continue)
+		}
+		switch {
+		case err == nil && c.Stopped:
 			continued++
+		case err != nil && !errors.Is(err, process.ErrGone) && !errors.Is(err, unix.EPERM):
+			again = append(again, id)
 		}
 	}
-	return continued
+	return continued, again
 }

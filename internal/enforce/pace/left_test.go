@@ -1,0 +1,207 @@
+package pace
+
+import (
+	"bufio"
+	"encoding/json"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process"
+)
+
+// A process in an uninterruptible call is not stopped yet, and would be when the call
+// returns: the signal to continue goes to every process that may have been stopped.
+func TestWhatRunsIsContinuedToo(t *testing.T) {
+	p := start(t, "trap 'echo continued' CONT; echo up; sleep 1000 & wait; wait", &syscall.SysProcAttr{Setsid: true})
+	if line, err := p.out.ReadString('\n'); line != "up\n" {
+		t.Fatal(line, err)
+	}
+	path := filepath.Join(t.TempDir(), FileName)
+	b := &book{lease: someLease(), members: []process.ID{p.id}}
+	earlier, _ := New(Options{Leases: b, Event: func(gpu.Event) {}, Log: slog.New(slog.DiscardHandler), Path: path, Boot: "this"})
+	if err := earlier.remember([]process.ID{p.id}); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = New(Options{Leases: b, Event: func(gpu.Event) {}, Log: slog.New(slog.DiscardHandler), Path: path, Boot: "this"})
+	if line, err := p.out.ReadString('\n'); line != "continued\n" {
+		t.Errorf("the next daemon: it says %q, %v", line, err)
+	}
+	l := newPaced(Hold{Key: b.lease.Key(), Fence: 7, Share: 0.5, Source: ByOperator})
+	l.stops([]process.ID{p.id})
+	earlier.leases[7] = l
+	earlier.rescue()
+	if line, err := p.out.ReadString('\n'); line != "continued\n" {
+		t.Errorf("the daemon whose guardian is gone: it says %q, %v", line, err)
+	}
+}
+
+// A process that cannot be continued now is tried again, and is not forgotten.
+func TestContinuesLater(t *testing.T) {
+	p, root := spin(t), t.TempDir()
+	if err := syscall.Kill(p.id.PID, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it is stopped", func() bool { return stopped(t, p.id) })
+	folder := filepath.Join(root, strconv.Itoa(p.id.PID))
+	if err := os.MkdirAll(filepath.Join(folder, "stat"), 0o700); err != nil { // which cannot be read
+		t.Fatal(err)
+	}
+	d, _ := New(Options{Leases: &book{}, Event: func(gpu.Event) {}, Log: slog.New(slog.DiscardHandler), Boot: "this"})
+	d.table = process.At(root)
+	d.resume([]process.ID{p.id})
+	if d.rests() {
+		t.Error("nothing is to be done, and a process is stopped")
+	}
+	if err := os.RemoveAll(folder); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join("/proc", strconv.Itoa(p.id.PID)), folder); err != nil {
+		t.Fatal(err)
+	}
+	if n := d.resume(nil); n != 1 || !d.rests() {
+		t.Errorf("continued %d", n)
+	}
+	until(t, "it runs", func() bool { return !stopped(t, p.id) })
+}
+
+// However many processes a lease has, the guardian is asked for few at a time, so that
+// pauses of other leases end in time.
+func TestManyProcessesAreStoppedInTurn(t *testing.T) {
+	orders := filepath.Join(t.TempDir(), "orders")
+	const many = 2*mostAtOnce + 3
+	p := start(t, "for i in $(seq "+strconv.Itoa(many-1)+"); do sleep 1000 & done; echo up; wait", &syscall.SysProcAttr{Setsid: true})
+	if line, err := p.out.ReadString('\n'); line != "up\n" {
+		t.Fatal(line, err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(-p.id.PID, syscall.SIGKILL) })
+	members := process.Proc().Family().Tree([]process.ID{p.id})
+	if len(members) != many {
+		t.Fatalf("it has %d processes", len(members))
+	}
+	t.Setenv("PACER_ORDERS", orders)
+	r := newRig(t, &book{lease: someLease(), members: members}, "")
+	if err := r.hold(0.1); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "all are stopped at once", func() bool {
+		for _, id := range members {
+			if !stopped(t, id) {
+				return false
+			}
+		}
+		return true
+	})
+	r.end()
+	for _, id := range members {
+		if stopped(t, id) {
+			t.Errorf("%v is left stopped", id)
+		}
+	}
+	file, err := os.Open(orders)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		var o order
+		if err := json.Unmarshal(lines.Bytes(), &o); err != nil {
+			t.Fatal(err)
+		}
+		if len(o.Stop) > mostAtOnce {
+			t.Errorf("one order stops %d", len(o.Stop))
+		}
+	}
+}
+
+// A share that somebody set outlives a daemon that cannot carry it out.
+func TestSharesAreKept(t *testing.T) {
+	for name, test := range map[string]struct {
+		hinder func(*lease.Lease, *Options)
+		kept   bool
+	}{
+		"another daemon is in charge": {func(_ *lease.Lease, o *Options) { o.Denied = func(string) string { return "the other one" } }, true},
+		"the lease is parked":         {func(l *lease.Lease, _ *Options) { l.State = lease.Parked }, true},
+		"there is no guardian":        {func(_ *lease.Lease, o *Options) { o.Guardian = nil }, true},
+		"the lease has a scope":       {func(l *lease.Lease, _ *Options) { l.Scope = []string{"pod1"} }, false},
+		"the lease has ended":         {func(l *lease.Lease, _ *Options) { l.Fence++ }, false},
+	} {
+		o := Options{Event: func(gpu.Event) {}, Log: slog.New(slog.DiscardHandler), Guardian: guardianCommand(), Boot: "this", Path: filepath.Join(t.TempDir(), FileName)}
+		b := &book{lease: someLease()}
+		o.Leases = b
+		first, _ := New(o)
+		for _, source := range []Source{ByOwner, ByOperator} {
+			if err := first.Hold(Hold{Key: b.lease.Key(), Fence: 7, Share: 0.5, Source: source}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		between := o
+		test.hinder(b.lease, &between)
+		_, _ = New(between)
+		b.lease = someLease()
+		last, _ := New(o)
+		if told, held := last.Of(7); held != test.kept || held && len(told.Holds) != 2 {
+			t.Errorf("%s: held %+v, %v", name, told, held)
+		}
+	}
+}
+
+// A device that runs slower after each pause needs no pause at all for a share above that.
+func TestAShareAboveTheGain(t *testing.T) {
+	for _, share := range []float64{0.9, 0.94, 0.97, 0.999} {
+		var c Controller
+		c.Hold(share)
+		at := time.Unix(1_800_000_000, 0)
+		for range 100 {
+			c.Paused(at, at.Add(100*time.Millisecond))
+			c.Clocked(at.Add(150*time.Millisecond), 1000)
+			c.Clocked(at.Add(500*time.Millisecond), 1200)
+			if cycle := c.Next(); cycle.Run < LeastRun || cycle.Pause < 0 {
+				t.Fatalf("at %g the cycle is %+v, the gain %g", share, cycle, c.clock.gain())
+			}
+			at = at.Add(time.Second)
+		}
+		if gain := c.clock.gain(); gain >= 0.94 {
+			t.Fatalf("the gain is %g", gain)
+		}
+	}
+}
+
+// When the clock is set back, what is measured begins again.
+func TestTheClockIsSetBack(t *testing.T) {
+	var c Controller
+	c.Hold(0.5)
+	for _, start := range []time.Time{time.Unix(1_900_000_000, 0), time.Unix(1_800_000_000, 0)} {
+		for i := range 20 {
+			at := start.Add(time.Duration(i) * time.Second)
+			c.Paused(at, at.Add(time.Duration(1+start.Unix()%2)*250*time.Millisecond))
+			c.Clocked(at.Add(600*time.Millisecond), 1000)
+		}
+		if got := c.Measured().Share; math.Abs(got-0.75) > 0.01 {
+			t.Errorf("after %v: %g", start, got)
+		}
+		if ran, runs := c.pauses.since(start.Add(19*time.Second + 600*time.Millisecond)); !runs || ran > time.Second {
+			t.Errorf("it has run for %v, %v", ran, runs)
+		}
+	}
+}
+
+// A pause is as long as it was, whatever happens to the clock meanwhile.
+func TestPausesAreMeasuredWithoutTheClock(t *testing.T) {
+	p := pause{from: time.Now().Add(-time.Second)}
+	if r := p.report(7); time.Duration(r.Until-r.From) < time.Second || r.Lease != 7 {
+		t.Errorf("it reports %+v", r)
+	}
+	if !strings.Contains(p.from.String(), "m=") {
+		t.Error("its beginning is by the clock of the wall")
+	}
+}
