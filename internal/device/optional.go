@@ -36,7 +36,7 @@ type Governor interface {
 	ReleaseFan(ctx context.Context) error
 }
 
-// PowerLimits has the power limits of a device.
+// PowerLimits has the power limits of a device. Most is 0 if the driver does not name one.
 type PowerLimits struct {
 	Now, Default, Least, Most gpu.Watts
 }

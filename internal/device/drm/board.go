@@ -27,6 +27,8 @@ type board struct {
 	usage  Usage
 	energy gpu.Opt[float64] // at the time read
 	read   time.Time
+
+	highest gpu.Watts // power limit that was ever in force
 }
 
 var (

@@ -28,24 +28,26 @@ func (c *board) powerLimits(ctx context.Context) (sensor string, limits device.P
 			continue
 		}
 		now, usual := s.Watts(l.Now).Or(0), s.Watts(l.Default).Or(0)
-		most := max(now, usual)
+		c.highest = max(c.highest, now)
+		most, whole := gpu.Watts(0), max(c.highest, usual)
 		if l.Most != "" {
 			most = s.Watts(l.Most).Or(0)
+			whole = most
 		}
-		if most <= 0 {
+		if whole <= 0 {
 			failed = device.ErrUnsupported
 			continue
 		}
 		// Zero is a limit that is switched off, or that the driver does not name.
 		limits := device.PowerLimits{Now: now, Default: usual, Least: s.Watts(l.Least).Or(0), Most: most}
 		if now == 0 {
-			limits.Now = most
+			limits.Now = whole
 		}
 		if usual == 0 {
-			limits.Default = most
+			limits.Default = whole
 		}
 		if limits.Least <= 0 { // a GPU at no power does not work
-			limits.Least = min(most/4, limits.Now)
+			limits.Least = min(whole/4, limits.Now)
 		}
 		return l.Now, limits, nil
 	}
@@ -58,7 +60,7 @@ func (c *board) SetPowerLimit(ctx context.Context, limit gpu.Watts) error {
 	if err != nil {
 		return err
 	}
-	if !(limit >= limits.Least && limit <= limits.Most) { // zero would switch it off
+	if !(limit >= limits.Least && (limits.Most == 0 || limit <= limits.Most)) { // zero would switch it off
 		return fmt.Errorf("set the power limit of %s: %.0f W is not between %.0f and %.0f W", c.uuid, limit, limits.Least, limits.Most)
 	}
 	if err := c.at.Load().sensors.Write(sensor, int64(math.Round(float64(limit)*1e6))); err != nil {
@@ -93,7 +95,9 @@ func (c *board) SetFan(ctx context.Context, speed gpu.Percent) error {
 		return c.refused("set the fan", err)
 	}
 	if err := s.Write("pwm1", int64(math.Round(float64(speed)*255/100))); err != nil {
-		_ = s.Write("pwm1_enable", fanByDriver)
+		if back := s.Write("pwm1_enable", fanByDriver); back != nil { // berth has it, and has to give it back
+			return fmt.Errorf("set the fan of %s: %w; and it cannot be given back: %v", c.uuid, err, back)
+		}
 		return c.refused("set the fan", err)
 	}
 	return nil

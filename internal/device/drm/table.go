@@ -55,8 +55,8 @@ type Table struct {
 	Throttle func(*Card) []gpu.ThrottleReason
 }
 
-// Limit names the sensors of a power limit. The drivers that have no sensor for the
-// highest one take every limit up to the default.
+// Limit names the sensors of a power limit. A driver that has no sensor for the highest one
+// decides itself what it takes.
 type Limit struct{ Now, Default, Least, Most string }
 
 // Catalogue says what messages of a driver mean.

@@ -203,13 +203,13 @@ func TestGovernor(t *testing.T) {
 	g := list[0].(device.Governor)
 	limit := older + "device/hwmon/hwmon3/power1_max"
 	limits, err := g.PowerLimits(t.Context())
-	if want := (device.PowerLimits{Now: 190, Default: 190, Least: 47.5, Most: 190}); limits != want || err != nil {
+	if want := (device.PowerLimits{Now: 190, Default: 190, Least: 47.5}); limits != want || err != nil {
 		t.Errorf("limits are %+v, %v", limits, err)
 	}
 	if err := g.SetPowerLimit(t.Context(), 120); err != nil || tree.Text(limit) != "120000000" {
 		t.Errorf("%v: %s", err, tree.Text(limit))
 	}
-	for _, wrong := range []gpu.Watts{0, -5, 191} {
+	for _, wrong := range []gpu.Watts{0, -5, 47} {
 		if g.SetPowerLimit(t.Context(), wrong) == nil {
 			t.Errorf("%v W were taken", wrong)
 		}
@@ -229,6 +229,36 @@ func TestGovernor(t *testing.T) {
 		_ = os.Chmod(tree.Path(limit), 0o444)
 		if err := g.SetPowerLimit(t.Context(), 100); !errors.Is(err, device.ErrNoPermission) {
 			t.Errorf("without permission: %v", err)
+		}
+	}
+}
+
+// The driver names no highest limit. Whatever its owner had set can be set again, also by
+// the next daemon, which never saw it.
+func TestLoweredLimitGoesBack(t *testing.T) {
+	for name, rated := range map[string]string{"no rated limit": "", "a rated limit of 0": "0\n", "a rated limit below": "120000000\n"} {
+		tree := drmtest.Lay(t, arc)
+		hwmon := older + "device/hwmon/hwmon3/"
+		tree.Remove(hwmon + "power1_rated_max")
+		if rated != "" {
+			tree.Write(hwmon+"power1_rated_max", rated)
+		}
+		open := func() device.Governor {
+			return devices(t, drm.New(&intel.Table, drm.Options{Root: tree.Root()}))[0].(device.Governor)
+		}
+		g := open()
+		before, err := g.PowerLimits(t.Context())
+		if err != nil || before.Now != 190 {
+			t.Fatalf("%s: limits are %+v, %v", name, before, err)
+		}
+		if err := g.SetPowerLimit(t.Context(), 161); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if limits, err := g.PowerLimits(t.Context()); err != nil || limits.Now != 161 || limits.Most != 0 || limits.Least != before.Least {
+			t.Errorf("%s: limits are %+v, %v", name, limits, err)
+		}
+		if err := open().SetPowerLimit(t.Context(), 190); err != nil || tree.Text(hwmon+"power1_max") != "190000000" {
+			t.Errorf("%s: %v: %s", name, err, tree.Text(hwmon+"power1_max"))
 		}
 	}
 }

@@ -65,10 +65,21 @@ func (c *card) SetFan(ctx context.Context, speed gpu.Percent) error {
 	})
 }
 
-// ReleaseFan gives every fan back to the driver.
+// ReleaseFan gives every fan back to the driver, also those after one that the driver
+// does not take.
 func (c *card) ReleaseFan(ctx context.Context) error {
 	return c.govern(ctx, "give the fans back to the driver", func(s *session, h nvml.Device) nvml.Return {
-		return s.eachFan(h, h.SetDefaultFanSpeed_v2)
+		failed := nvml.SUCCESS
+		ret := s.eachFan(h, func(fan int) nvml.Return {
+			if ret := h.SetDefaultFanSpeed_v2(fan); failed == nvml.SUCCESS {
+				failed = ret
+			}
+			return nvml.SUCCESS
+		})
+		if ret == nvml.SUCCESS {
+			ret = failed
+		}
+		return ret
 	})
 }
 

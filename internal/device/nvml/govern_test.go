@@ -63,6 +63,28 @@ func TestFans(t *testing.T) {
 	wantErr(t, devices(t, r.backend())[0].(device.Governor).SetFan(t.Context(), 50), device.ErrUnsupported)
 }
 
+// One fan that the driver does not take back keeps no other from going back.
+func TestFansGoBackOneByOne(t *testing.T) {
+	r := newRig(t, 1)
+	r.gpus[0].fans = []int{-1, -1, -1}
+	r.gpus[0].tune = func(h *mock.Device) {
+		released := h.SetDefaultFanSpeed_v2Func
+		h.SetDefaultFanSpeed_v2Func = func(fan int) nvml.Return {
+			if fan == 1 {
+				return nvml.ERROR_UNKNOWN
+			}
+			return released(fan)
+		}
+	}
+	g := devices(t, r.backend())[0].(device.Governor)
+	if err := g.SetFan(t.Context(), 70); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.ReleaseFan(t.Context()); err == nil || !slices.Equal(r.gpus[0].fans, []int{-1, 70, -1}) {
+		t.Errorf("fans are at %v, %v", r.gpus[0].fans, err)
+	}
+}
+
 // What the driver refuses comes back as what it means.
 func TestPowerLimitRefused(t *testing.T) {
 	for ret, want := range map[nvml.Return]error{
