@@ -21,9 +21,17 @@ import (
 func (t *Throttle) act(ctx context.Context, h *hand, r monitor.Reading, s config.GPU, services map[string]config.Service) slowdown.Acts {
 	denied := t.Denied(h.uuid)
 	policy := slowdown.Policy(s.Throttle)
-	multiplier, known := h.heat(r, s)
-	if known {
-		fences, exempt := wanted(t.Leases.Holdings(h.uuid), policy, services)
+	multiplier, sees := h.heat(r, s)
+	switch sees {
+	case nothingNew:
+	case blind: // a reason that nobody can see is none
+		h.ramp = slowdown.Ramp{}
+		t.paces.hold(h.uuid, nil, 1, "", t.Count)
+		if denied == "" {
+			t.giveBack(ctx, h, r)
+		}
+	case sighted:
+		fences, exempt := t.wanted(r.Device, policy, services)
 		if denied != "" {
 			fences = nil
 		}
@@ -40,6 +48,13 @@ func (t *Throttle) act(ctx context.Context, h *hand, r monitor.Reading, s config
 		}
 	}
 	return h.does(policy, denied, t.paces.count(h.uuid))
+}
+
+// giveBack gives a device back its power limit and its fans.
+func (t *Throttle) giveBack(ctx context.Context, h *hand, r monitor.Reading) {
+	r.Sample.Time = time.Now()
+	t.steerPower(ctx, h, r, config.GPU{}, 1, false)
+	t.steerFan(ctx, h, r, "")
 }
 
 // share holds the leases on a device to the shares of their services, and reports whether
@@ -60,24 +75,42 @@ func (t *Throttle) share(uuid string, services map[string]config.Service) bool {
 	return len(wanted) > 0
 }
 
+// sight says what a reading shows of the heat of a device.
+type sight int
+
+const (
+	nothingNew sight = iota // what was done stands
+	sighted
+	blind // nobody knows how hot the device is
+)
+
+// patience is how long a device may give no answer or an impossible temperature, before
+// its heat counts as not known. A single wrong reading changes nothing.
+const patience = 10 * time.Second
+
 // heat returns the multiplier of a device by its heat alone: memory that runs out is no
-// reason to draw less power. The multiplier is not known if the device does not answer,
-// or reports an impossible temperature.
-func (h *hand) heat(r monitor.Reading, s config.GPU) (multiplier float64, known bool) {
+// reason to draw less power.
+func (h *hand) heat(r monitor.Reading, s config.GPU) (multiplier float64, sees sight) {
 	celsius, measured := r.Sample.Temperature.Get()
-	if !r.Sampled || r.Sample.Time.Equal(h.seen) || measured && !(celsius > 0 && celsius < 150) {
-		return 0, false
+	fresh := r.Sampled && !r.Sample.Time.Equal(h.seen)
+	possible := !measured || celsius > 0 && celsius < 150
+	switch {
+	case fresh && possible:
+		h.seen, h.sighted = r.Sample.Time, time.Now()
+	case !fresh && !r.Stale, time.Since(h.sighted) < patience:
+		return 0, nothingNew
+	default:
+		return 1, blind
 	}
-	h.seen = r.Sample.Time
 	if !measured {
-		return 1, true
+		return 1, sighted
 	}
 	bare := gpu.Sample{Temperature: r.Sample.Temperature}
 	multiplier = h.tracker.Observe(monitor.RulesOf(s), r.Sample.Time, &bare).State.Multiplier()
 	if r.Cause == monitor.CauseForecast {
 		multiplier = min(multiplier, r.Multiplier)
 	}
-	return multiplier, true
+	return multiplier, sighted
 }
 
 // reason returns why a device should run slower.
@@ -92,15 +125,18 @@ func reason(r monitor.Reading) string {
 }
 
 // wanted returns the leases that pacing may touch on a device with this policy, and whether
-// any lease there is exempt. Pods and clients of MPS are never paced.
-func wanted(holdings []lease.Holding, device slowdown.Policy, services map[string]config.Service) (paced map[uint64]lease.Key, exempt bool) {
+// any lease there is exempt, also on an instance of it: they share its power. Pods and
+// clients of MPS are never paced.
+func (t *Throttle) wanted(on gpu.Device, device slowdown.Policy, services map[string]config.Service) (paced map[uint64]lease.Key, exempt bool) {
 	paced = map[uint64]lease.Key{}
-	for _, held := range holdings {
-		l := held.Lease
-		policy := cmp.Or(slowdown.Policy(services[l.Holder.Service].Throttle), device)
-		exempt = exempt || policy == slowdown.Exempt
-		if policy.Does(slowdown.Pace) && len(l.Scope) == 0 && l.EnforcedBy != launch.MPS && l.State != lease.Parked {
-			paced[l.Fence] = l.Key()
+	for i, uuid := range append([]string{on.UUID}, on.Instances...) {
+		for _, held := range t.Leases.Holdings(uuid) {
+			l := held.Lease
+			policy := cmp.Or(slowdown.Policy(services[l.Holder.Service].Throttle), device)
+			exempt = exempt || policy == slowdown.Exempt
+			if i == 0 && policy.Does(slowdown.Pace) && len(l.Scope) == 0 && l.EnforcedBy != launch.MPS && l.State != lease.Parked {
+				paced[l.Fence] = l.Key()
+			}
 		}
 	}
 	return paced, exempt
@@ -129,15 +165,18 @@ func (t *Throttle) steerPower(ctx context.Context, h *hand, r monitor.Reading, s
 	})
 	if step != nil && step.Sets() {
 		if step.Kind != slowdown.Restored && !t.keep(h, next, h.fan) {
-			return // without the file, no later daemon could restore the limit
-		}
-		err := t.govern(ctx, h.uuid, func(ctx context.Context, g device.Governor) error { return g.SetPowerLimit(ctx, step.Watts) })
-		if errors.Is(err, device.ErrHung) && step.Kind != slowdown.Restored { // the driver may still set it: the note stays
-			h.limit = slowdown.Recall(next.Kept).Failed(now)
+			h.limit = before.Failed(now) // without the file, no later daemon could restore the limit
 			return
 		}
+		err := t.govern(ctx, h.uuid, func(ctx context.Context, g device.Governor) error { return g.SetPowerLimit(ctx, step.Watts) })
 		if err != nil {
-			t.keep(h, before, h.fan)
+			switch {
+			case step.Kind == slowdown.Restored: // tried again
+			case never(err):
+				t.keep(h, before, h.fan)
+			default: // the driver may have set it, or may still set it: the note stays
+				h.limit = slowdown.Recall(next.Kept)
+			}
 			t.refused(h, r, now, err)
 			return
 		}
@@ -163,7 +202,7 @@ func (t *Throttle) settles(uuid string) func(gpu.Watts) (gpu.Celsius, bool) {
 
 // govern calls a device whose power limit and fans can be set.
 func (t *Throttle) govern(ctx context.Context, uuid string, call func(context.Context, device.Governor) error) error {
-	return t.Devices.Do(ctx, uuid, func(ctx context.Context, d device.Device) error {
+	return t.Devices.Steer(ctx, uuid, func(ctx context.Context, d device.Device) error {
 		g, is := d.(device.Governor)
 		if !is {
 			return &device.Error{Op: "steer " + uuid, Err: device.ErrUnsupported, Hint: "its backend cannot set a power limit or fans"}
@@ -173,7 +212,8 @@ func (t *Throttle) govern(ctx context.Context, uuid string, call func(context.Co
 }
 
 // refused records that the power limit could not be read or set. If the device will never
-// allow it, refused publishes that once, and leaves the device alone.
+// allow it, refused publishes that once, and leaves the device alone, except that a limit
+// that berth has lowered is given back as soon as the device takes it.
 func (t *Throttle) refused(h *hand, r monitor.Reading, now time.Time, err error) {
 	if !never(err) {
 		h.limit = h.limit.Failed(now)
@@ -218,7 +258,7 @@ func (t *Throttle) steerFan(ctx context.Context, h *hand, r monitor.Reading, fol
 		return
 	}
 	began, ended := next.Held && !h.fan.Held, h.fan.Held && !next.Held
-	h.fan = next
+	h.fan, h.fanTaken = next, next.Held
 	t.Count(fanStep)
 	if t.Steered != nil {
 		t.Steered(h.uuid)
@@ -232,21 +272,25 @@ func (t *Throttle) steerFan(ctx context.Context, h *hand, r monitor.Reading, fol
 	}
 }
 
-// fanRefused publishes once that fans could not be set. If berth may hold the fans, the
-// next reading tries again to give them back to the driver: one of several may be set, or a
-// driver that hangs may still set them.
+// fanRefused publishes once that fans could not be set. The readings that follow try to
+// give them back to the driver until it takes them: one of several may be set, or a driver
+// that hangs may still set them. Only if the device never took a speed and takes nothing
+// back, there is nothing to give back.
 func (t *Throttle) fanRefused(h *hand, r monitor.Reading, next slowdown.Fan, err error) {
 	if !h.fanless {
-		t.fanEvent(r, gpu.Warning, fmt.Sprintf("berth cannot set the fans of %s: %v. They are the driver's", r.Device.Label(), err), "refused", h.fan)
+		text := "berth cannot set the fans of %s: %v. They are left to the driver"
+		if !next.Held {
+			text = "berth cannot give the fans of %s back to the driver: %v. It tries again"
+		}
+		t.fanEvent(r, gpu.Warning, fmt.Sprintf(text, r.Device.Label(), err), "refused", h.fan)
 	}
 	h.fanless = true
-	switch {
-	case never(err):
-		h.fan = slowdown.Fan{}
-	case next.Held:
-		h.fan = slowdown.Fan{Held: true, Speed: -1}
+	if next.Held {
+		h.fan, h.fanTaken = slowdown.Fan{Held: true, Speed: -1}, h.fanTaken || !never(err)
+		return
 	}
-	if !h.fan.Held {
+	if never(err) && !h.fanTaken {
+		h.fan = slowdown.Fan{}
 		t.keep(h, h.limit, h.fan)
 	}
 }
@@ -265,11 +309,12 @@ func (t *Throttle) keep(h *hand, l slowdown.Limit, f slowdown.Fan) bool {
 	if l.Held() {
 		k.Power = &l.Kept
 	}
-	if err := t.notes.put(h.uuid, k); err != nil {
+	err := t.notes.put(h.uuid, k)
+	if err != nil && !h.unwritten {
 		t.Complain(fmt.Errorf("cannot write down what berth changes on devices, so it changes nothing: %w", err))
-		return false
 	}
-	return true
+	h.unwritten = err != nil
+	return err == nil
 }
 
 // does returns what berth does to the device now.

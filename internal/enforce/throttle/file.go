@@ -22,8 +22,10 @@ type kept struct {
 type notes struct {
 	file *file.State[map[string]kept]
 
-	mu  sync.Mutex // guards all, and is held while the file is written
+	mu  sync.Mutex // guards what follows, and is held while the file is written
 	all map[string]kept
+
+	late bool // the file still has something that was given back
 }
 
 func newNotes(path string) notes {
@@ -51,7 +53,13 @@ func (n *notes) read() (map[string]kept, *file.Damage) {
 
 func sane(watts float64) bool { return watts > 0 && watts < math.MaxUint16 }
 
-// put writes to the file what berth holds of a device.
+// adds reports whether k holds something that before does not hold.
+func (k kept) adds(before kept) bool {
+	return k.Fan && !before.Fan || k.Power != nil && (before.Power == nil || *k.Power != *before.Power)
+}
+
+// put writes to the file what berth holds of a device. If that fails, what is held in
+// addition is not noted; what was given back is left out with the next write.
 func (n *notes) put(uuid string, k kept) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -59,9 +67,20 @@ func (n *notes) put(uuid string, k kept) error {
 	if next[uuid] = k; k == (kept{}) {
 		delete(next, uuid)
 	}
-	if err := n.file.Save(next); err != nil {
-		return err
+	err := n.file.Save(next)
+	if err == nil || !k.adds(n.all[uuid]) {
+		n.all, n.late = next, err != nil
 	}
-	n.all = next
-	return nil
+	return err
+}
+
+// settle writes what could not be written when it was given back, and reports whether
+// nothing of that is left.
+func (n *notes) settle() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.late {
+		n.late = n.file.Save(n.all) != nil
+	}
+	return !n.late
 }

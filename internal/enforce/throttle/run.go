@@ -5,12 +5,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/enforce/slowdown"
 )
 
-// restLimit is how long it may take to restore a device.
-const restLimit = 2 * time.Second
+const (
+	restLimit = 2 * time.Second // how long it may take to restore a device
+	restAgain = 5 * time.Second // until it is tried again
+)
 
 // Run acts on readings until ctx ends. Then it restores every device.
 func (t *Throttle) Run(ctx context.Context) {
@@ -26,18 +27,49 @@ func (t *Throttle) Run(ctx context.Context) {
 
 // Resume ends a Rest.
 func (t *Throttle) Resume() {
+	t.switching.Lock()
+	defer t.switching.Unlock()
+	t.endRest()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.resting = false
 }
 
-// Rest restores every device, and acts on none until Resume.
+// Rest restores every device, and acts on none until Resume. What a device does not take
+// is tried again until then.
 func (t *Throttle) Rest(ctx context.Context) {
+	t.switching.Lock()
+	defer t.switching.Unlock()
+	t.endRest()
 	t.mu.Lock()
 	t.resting = true
+	running := t.running
 	t.mu.Unlock()
 	t.working.Wait()
 	t.paces.end()
+	if t.restore(ctx) || running == nil || running.Err() != nil {
+		return
+	}
+	later, cancel := context.WithCancel(running)
+	ended := make(chan struct{})
+	t.endRest = func() { cancel(); <-ended }
+	go func() {
+		defer close(ended)
+		ticker := time.NewTicker(restAgain)
+		defer ticker.Stop()
+		for done := false; !done && later.Err() == nil; {
+			select {
+			case <-ticker.C:
+				done = t.restore(context.WithoutCancel(later))
+			case <-later.Done():
+			}
+		}
+	}()
+}
+
+// restore restores every device, and reports whether all are. Only one goroutine calls it
+// at a time, and only while nothing else works on devices.
+func (t *Throttle) restore(ctx context.Context) (all bool) {
 	var resting sync.WaitGroup
 	for _, h := range t.holding() {
 		resting.Go(func() {
@@ -47,6 +79,7 @@ func (t *Throttle) Rest(ctx context.Context) {
 		})
 	}
 	resting.Wait()
+	return t.notes.settle() && len(t.holding()) == 0
 }
 
 // holding returns the devices that berth holds something of.
@@ -69,10 +102,8 @@ func (t *Throttle) rest(ctx context.Context, h *hand) {
 	t.mu.Lock()
 	r, policy := h.newest, slowdown.Policy(h.settings.Throttle)
 	t.mu.Unlock()
-	r.Sample.Time = time.Now()
 	h.limit = h.limit.Again()
-	t.steerPower(ctx, h, r, config.GPU{}, 1, false)
-	t.steerFan(ctx, h, r, "")
+	t.giveBack(ctx, h, r)
 	acts := h.does(policy, "", 0)
 	t.mu.Lock()
 	h.acts = acts

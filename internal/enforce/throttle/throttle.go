@@ -24,7 +24,7 @@ import (
 
 // Devices calls a device under its guard, and knows how its temperature follows its power.
 type Devices interface {
-	Do(ctx context.Context, uuid string, do func(context.Context, device.Device) error) error
+	Steer(ctx context.Context, uuid string, do func(context.Context, device.Device) error) error
 	Model(uuid string) (heat.Model, bool)
 }
 
@@ -76,6 +76,9 @@ type Throttle struct {
 	notes notes
 	paces pacing
 
+	switching sync.Mutex // held by Rest and Resume; guards endRest
+	endRest   func()     // ends what a Rest still tries, and waits for that
+
 	mu       sync.Mutex // guards what follows
 	settings *config.Config
 	paced    bool // some service is paced, or has a share, whatever the policy of the device
@@ -105,7 +108,11 @@ type hand struct {
 	fan     slowdown.Fan
 	closed  bool      // the power limit cannot be steered, and an event said so
 	seen    time.Time // time of the last sample that was acted on
+	sighted time.Time // when that was
 	fanless bool      // the fans cannot be set, and an event said so
+
+	fanTaken  bool // the device may have taken a speed for its fans since they were the driver's
+	unwritten bool // the file could not be written, and that was reported
 }
 
 // Open returns a Throttle that knows what an earlier daemon changed.
@@ -119,7 +126,7 @@ func Open(o Options) (*Throttle, *file.Damage) {
 	if o.Complain == nil {
 		o.Complain = func(error) {}
 	}
-	t := &Throttle{Options: o, hands: map[string]*hand{}}
+	t := &Throttle{Options: o, hands: map[string]*hand{}, endRest: func() {}}
 	t.Configure(o.Settings)
 	t.notes = newNotes(o.File)
 	t.paces = pacing{pacer: o.Pacer, leases: map[uint64]*paced{}, served: map[string]map[uint64]float64{}}
@@ -131,7 +138,7 @@ func Open(o Options) (*Throttle, *file.Damage) {
 			h.acts.Original = gpu.Some(k.Power.Original)
 		}
 		if k.Fan {
-			h.fan = slowdown.Fan{Held: true, Speed: -1}
+			h.fan, h.fanTaken = slowdown.Fan{Held: true, Speed: -1}, true
 			h.acts.Fan = gpu.Some[gpu.Percent](0)
 		}
 	}

@@ -42,15 +42,18 @@ type world struct {
 	refuse  error // of every step
 	late    int   // how many steps the driver takes after it was given up
 	stop    func()
+	twist   func(*monitor.Reading) // changes what the Throttle sees; may be nil
 
-	mu       sync.Mutex // guards what follows
-	holdings []lease.Holding
-	events   []gpu.Event
-	states   []string
-	shares   map[uint64]float64
-	denied   string // by another daemon
-	counted  map[string]int
-	served   []string // what the pacer was asked about shares of services
+	mu         sync.Mutex // guards what follows
+	holdings   []lease.Holding
+	events     []gpu.Event
+	states     []string
+	shares     map[uint64]float64
+	denied     string // by another daemon
+	counted    map[string]int
+	complaints int
+	where      string   // the device that the leases are on; empty means any
+	served     []string // what the pacer was asked about shares of services
 }
 
 // newWorld opens a scenario with one consumer card. Its policy is power.
@@ -75,12 +78,18 @@ func newWorld(t *testing.T, timeline string) *world {
 // stops it.
 func (w *world) start() {
 	w.monitor = monitor.New([]device.Backend{w.backend}, monitor.Settings{}, monitor.Keepers{})
-	w.monitor.Subscribe(monitor.Hooks{Event: w.publish, Reading: func(r monitor.Reading) { w.acts.Observe(r) }})
+	w.monitor.Subscribe(monitor.Hooks{Event: w.publish, Reading: func(r monitor.Reading) {
+		if w.twist != nil {
+			w.twist(&r)
+		}
+		w.acts.Observe(r)
+	}})
 	var damage *file.Damage
 	w.acts, damage = throttle.Open(throttle.Options{
 		Settings: w.settings(), Devices: w, Leases: w, Pacer: w, File: w.file, Event: w.publish,
-		Denied: func(string) string { w.mu.Lock(); defer w.mu.Unlock(); return w.denied },
-		Count:  func(kind string) { w.mu.Lock(); defer w.mu.Unlock(); w.counted[kind]++ },
+		Denied:   func(string) string { w.mu.Lock(); defer w.mu.Unlock(); return w.denied },
+		Complain: func(error) { w.mu.Lock(); defer w.mu.Unlock(); w.complaints++ },
+		Count:    func(kind string) { w.mu.Lock(); defer w.mu.Unlock(); w.counted[kind]++ },
 	})
 	if damage != nil {
 		w.t.Fatal(damage)
@@ -99,12 +108,12 @@ func (w *world) settings() *config.Config {
 	return &c
 }
 
-func (w *world) Do(ctx context.Context, id string, do func(context.Context, device.Device) error) error {
+func (w *world) Steer(ctx context.Context, id string, do func(context.Context, device.Device) error) error {
 	if w.refuse != nil {
 		return w.refuse
 	}
 	before := w.limit()
-	err := w.monitor.Do(ctx, id, do)
+	err := w.monitor.Steer(ctx, id, do)
 	if w.late > 0 && w.limit() != before {
 		w.late--
 		return &device.Error{Op: "set the limit", Err: device.ErrHung}
@@ -115,9 +124,12 @@ func (w *world) Do(ctx context.Context, id string, do func(context.Context, devi
 // Model knows nothing, so that nothing is forecast.
 func (w *world) Model(string) (heat.Model, bool) { return heat.Model{}, false }
 
-func (w *world) Holdings(string) []lease.Holding {
+func (w *world) Holdings(on string) []lease.Holding {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.where != "" && w.where != on {
+		return nil
+	}
 	return slices.Clone(w.holdings)
 }
 
@@ -558,10 +570,14 @@ func TestFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, furnace)
 		w.file = filepath.Join(t.TempDir(), "missing", "throttle.json")
+		w.config.GPU.FanCurve = "50:50"
 		w.start()
 		pass(5 * time.Minute)
 		if w.limit() != 115 {
 			t.Errorf("the limit is %g W, and nobody would give it back", w.limit())
+		}
+		if w.complaints != 1 {
+			t.Errorf("complained %d times", w.complaints)
 		}
 		w.stop()
 	})
@@ -581,4 +597,140 @@ func TestDamagedFile(t *testing.T) {
 			t.Errorf("kept is %q, %v", kept, err)
 		}
 	}
+}
+
+// Whatever a device refuses for a while, its fans and its power limit are the driver's again
+// as soon as it takes them.
+func TestWhatIsRefusedForAWhileIsGivenBack(t *testing.T) {
+	for _, refusal := range []error{device.ErrNoPermission, device.ErrUnsupported, device.ErrLost, errors.New("NVML error 999")} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, furnace)
+			w.config.GPU.FanCurve = "20:20,100:100"
+			w.start()
+			pass(time.Minute)
+			if acts := w.acts.Acts(uuid); !acts.Fan.Known() || !acts.Original.Known() {
+				t.Fatalf("acts %+v", acts)
+			}
+			w.refuse = &device.Error{Op: "set it", Err: refusal}
+			pass(2 * time.Minute)
+			if acts := w.acts.Acts(uuid); !acts.Fan.Known() || !acts.Original.Known() {
+				t.Errorf("%v: what could not be given back is forgotten: %+v", refusal, acts)
+			}
+			if saved, _ := os.ReadFile(w.file); !strings.Contains(string(saved), "fan") || !strings.Contains(string(saved), "original_watts") {
+				t.Errorf("%v: no later daemon would give it back: %s", refusal, saved)
+			}
+			w.config.GPU.Throttle, w.config.GPU.FanCurve = string(slowdown.Slots), ""
+			w.acts.Configure(w.settings())
+			pass(time.Minute)
+			w.refuse = nil
+			pass(time.Minute)
+			if acts := w.acts.Acts(uuid); acts.Fan.Known() || acts.Original.Known() || w.limit() != 115 {
+				t.Errorf("%v: limit %g W, acts %+v", refusal, w.limit(), acts)
+			}
+			if told := w.told(gpu.EventFan); told[len(told)-1] != "released" {
+				t.Errorf("%v: told %v", refusal, told)
+			}
+			if saved, _ := os.ReadFile(w.file); !strings.HasSuffix(string(saved), "\n{}") {
+				t.Errorf("%v: the file still says %s", refusal, saved)
+			}
+			w.stop()
+		})
+	}
+}
+
+// When nobody knows any more how hot a device is, berth gives everything back; a single
+// wrong reading changes nothing.
+func TestHeatThatIsNotKnown(t *testing.T) {
+	at := time.Now()
+	for name, twist := range map[string]func(*monitor.Reading){
+		"a sensor that shows 0":   func(r *monitor.Reading) { r.Sample.Temperature = gpu.Some[gpu.Celsius](0) },
+		"a sensor that shows 255": func(r *monitor.Reading) { r.Sample.Temperature = gpu.Some[gpu.Celsius](255) },
+		"no answer":               func(r *monitor.Reading) { r.Sample.Time, r.Stale = at, true },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, furnace)
+			w.config.GPU.FanCurve = "50:50"
+			w.hold(&lease.Lease{ID: "train", Fence: 1})
+			w.start()
+			acting := func() bool {
+				acts := w.acts.Acts(uuid)
+				return len(w.held()) == 1 && acts.Fan.Known() && w.limit() < 115
+			}
+			pass(3 * time.Minute)
+			if !acting() {
+				t.Fatalf("%s: held %v, limit %g W, acts %+v", name, w.held(), w.limit(), w.acts.Acts(uuid))
+			}
+			w.twist = twist
+			pass(2 * time.Second)
+			if !acting() {
+				t.Errorf("%s: at once, held %v, limit %g W, acts %+v", name, w.held(), w.limit(), w.acts.Acts(uuid))
+			}
+			pass(15 * time.Second)
+			if acts := w.acts.Acts(uuid); len(w.held()) != 0 || acts.Fan.Known() || acts.Original.Known() || w.limit() != 115 {
+				t.Errorf("%s: held %v, limit %g W, acts %+v", name, w.held(), w.limit(), acts)
+			}
+			w.twist = nil
+			pass(3 * time.Minute)
+			if !acting() {
+				t.Errorf("%s, and is over: held %v, limit %g W, acts %+v", name, w.held(), w.limit(), w.acts.Acts(uuid))
+			}
+			w.stop()
+		})
+	}
+}
+
+// An exempt lease on an instance of a device keeps the power of the device.
+func TestExemptServiceOnAnInstance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, furnace)
+		w.config.Services = map[string]config.Service{"exempt": {Throttle: string(slowdown.Exempt)}}
+		w.twist = func(r *monitor.Reading) { r.Device.Instances = []string{"MIG-a", "MIG-b"} }
+		w.where = "MIG-b"
+		w.hold(&lease.Lease{ID: "first", Fence: 5, Holder: lease.Holder{Service: "exempt"}})
+		w.start()
+		pass(3 * time.Minute)
+		if w.limit() != 115 {
+			t.Errorf("the limit is %g W", w.limit())
+		}
+		w.stop()
+	})
+}
+
+// A rest ends only when everything is given back, also while monitoring is stopped, and a
+// note that could not be removed is removed later.
+func TestRestTriesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, furnace)
+		w.start()
+		pass(3 * time.Minute)
+		w.refuse = device.ErrHung
+		w.acts.Rest(t.Context())
+		w.monitor.Stop(gpu.By{})
+		if w.limit() == 115 || !w.acts.Acts(uuid).Original.Known() {
+			t.Fatalf("limit %g W, acts %+v", w.limit(), w.acts.Acts(uuid))
+		}
+		folder := filepath.Dir(w.file)
+		if err := os.Rename(folder, folder+"-away"); err != nil {
+			t.Fatal(err)
+		}
+		w.refuse = nil
+		pass(time.Minute)
+		if w.limit() != 115 || w.acts.Acts(uuid).Original.Known() {
+			t.Errorf("limit %g W, acts %+v", w.limit(), w.acts.Acts(uuid))
+		}
+		if err := os.Rename(folder+"-away", folder); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Minute)
+		if left, _ := os.ReadFile(w.file); !strings.HasSuffix(string(left), "\n{}") {
+			t.Errorf("the file still says %s", left)
+		}
+		w.monitor.Start(gpu.By{})
+		w.acts.Resume()
+		pass(3 * time.Minute)
+		if w.limit() == 115 {
+			t.Error("nothing is done after the rest")
+		}
+		w.stop()
+	})
 }

@@ -12,6 +12,16 @@ import (
 // deadline of a reading. do finds out by itself what the device can do beyond
 // device.Device.
 func (m *Monitor) Do(ctx context.Context, uuid string, do func(context.Context, device.Device) error) error {
+	return m.do(ctx, uuid, do, false)
+}
+
+// Steer is like Do, and also calls a device while monitoring is stopped: what was changed
+// on it before has to be given back.
+func (m *Monitor) Steer(ctx context.Context, uuid string, do func(context.Context, device.Device) error) error {
+	return m.do(ctx, uuid, do, true)
+}
+
+func (m *Monitor) do(ctx context.Context, uuid string, do func(context.Context, device.Device) error, always bool) error {
 	u := m.unit(uuid)
 	if u == nil {
 		return fmt.Errorf("device %s: %w", uuid, device.ErrLost)
@@ -23,7 +33,7 @@ func (m *Monitor) Do(ctx context.Context, uuid string, do func(context.Context, 
 		return ctx.Err()
 	}
 	settings, on, _ := m.control()
-	if !on {
+	if !on && !always {
 		return fmt.Errorf("device %s: monitoring is stopped, so berth asks no driver", uuid)
 	}
 	limited, cancel := context.WithTimeout(ctx, settings.deadline())
