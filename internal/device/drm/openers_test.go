@@ -3,6 +3,8 @@ package drm_test
 import (
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -85,6 +87,112 @@ func TestSharedClients(t *testing.T) {
 	used, complete := tree.Root().Openers().Of(&some, time.Now())
 	if got := pids(used); got != "20:program20 25:program25 " || !complete {
 		t.Errorf("%s, complete %v", got, complete)
+	}
+}
+
+// The open files of a process are read in slices, each of them once.
+func TestManyFilesAreReadInSlices(t *testing.T) {
+	var files []*os.File
+	for range 1500 {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			t.Skip(err)
+		}
+		defer f.Close()
+		files = append(files, f)
+	}
+	tree := drmtest.Lay(t)
+	for fd := range 1500 {
+		tree.Write(fmt.Sprint("proc/1/fd/", fd), "-> /dev/dri/renderD128")
+	}
+	for dir, want := range map[string]int{"/proc/self": 0, tree.Path("proc/1"): 1500} {
+		parts, found, err := drm.OpenFiles(dir)
+		sum := 0
+		for _, n := range parts {
+			if sum += n; n > 400 {
+				t.Errorf("%s: %d files at once", dir, n)
+			}
+		}
+		slices.Sort(found)
+		if len(slices.Compact(found)) != want || sum < len(files) || err != nil {
+			t.Errorf("%s: %d of cards, %d in all, %v", dir, len(found), sum, err)
+		}
+	}
+}
+
+// However many files some processes have open, the others are seen at once, and what those
+// processes have open is seen in time, and stays seen.
+func TestManyFilesHideNothing(t *testing.T) {
+	tree := drmtest.Lay(t)
+	for pid := 100; pid < 104; pid++ {
+		for fd := range 1000 {
+			tree.Write(fmt.Sprint("proc/", pid, "/fd/", 1000+fd), "-> /dev/null")
+		}
+	}
+	opens(tree, 103, 1)
+	now := begun
+	o := tree.Root().Openers()
+	look := func() string {
+		now = now.Add(time.Second)
+		used, _ := o.Of(&some, now)
+		return pids(used)
+	}
+	look()
+	opens(tree, 900, 2)
+	if got := look(); !strings.Contains(got, "900:program900 ") {
+		t.Errorf("a new process: %s", got)
+	}
+	for range 10 {
+		look()
+	}
+	for range 35 {
+		if got := look(); got != "103:program103 900:program900 " {
+			t.Fatalf("after some looks: %s", got)
+		}
+	}
+}
+
+// What the driver says is asked for in turn: many copies of a file keep nobody from being
+// read each time, and everything is read in the end.
+func TestManyClientsAreReadInTurn(t *testing.T) {
+	tree := drmtest.Lay(t)
+	client := func(pid, fd, id, mib int) {
+		tree.Write(fmt.Sprintf("proc/%d/fd/%d", pid, fd), "-> /dev/dri/renderD128")
+		tree.Write(fmt.Sprintf("proc/%d/fdinfo/%d", pid, fd), fmt.Sprintf("drm-driver: amdgpu\ndrm-client-id: %d\ndrm-memory-vram: %d MiB\n", id, mib))
+	}
+	const many = 10
+	for pid := range many {
+		for fd := range drm.MostFiles {
+			client(100+pid, fd, pid*1000+fd, 1)
+		}
+	}
+	client(7, 5, 1e6, 1)
+	now := begun
+	o := tree.Root().Openers()
+	memory := func() (single, all uint64) {
+		now = now.Add(time.Second)
+		used, _ := o.Of(&some, now)
+		for _, u := range used {
+			for _, c := range u.Clients {
+				all += c.Memory >> 20
+				if u.PID == 7 {
+					single += c.Memory >> 20
+				}
+			}
+		}
+		return single, all
+	}
+	if _, all := memory(); all > drm.MostReads {
+		t.Errorf("one reading has asked about %d files", all)
+	}
+	for i := range 10 {
+		client(7, 5, 1e6, 10+i)
+		if single, _ := memory(); single != uint64(10+i) {
+			t.Errorf("the one file of a process has %d MiB", single)
+		}
+	}
+	if _, all := memory(); all != many*drm.MostFiles+19 {
+		t.Errorf("all have %d MiB", all)
 	}
 }
 

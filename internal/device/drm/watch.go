@@ -12,8 +12,8 @@ import (
 const countPeriod = 30 * time.Second
 
 // Watch reports faults that the driver writes to the kernel's log, if berth may read it,
-// and errors that the counters show, where the driver has some. Only root may read the log, unless the machine lets
-// everybody read it.
+// and errors that the counters show, where the driver has some. Only root may read the log,
+// unless the machine lets everybody read it.
 func (b *Backend) Watch(ctx context.Context, found func(device.Fault)) error {
 	if ctx.Err() != nil {
 		return nil
@@ -51,12 +51,13 @@ func (b *Backend) Watch(ctx context.Context, found func(device.Fault)) error {
 				return nil
 			case err != nil && !Denied(err) && Exists(b.Root.Log()):
 				return err
-			case len(counts) == 0:
-				return &device.Error{Op: "watch for faults", Err: device.ErrUnsupported,
-					Hint: "run berth as root, or give it CAP_SYSLOG, to let it read the kernel's log"}
 			}
 		case <-ticks.C:
 			b.count(counts, tell)
+		}
+		if !reading && len(counts) == 0 && len(b.all()) > 0 { // cards that a later Scan finds may count
+			return &device.Error{Op: "watch for faults", Err: device.ErrUnsupported,
+				Hint: "run berth as root, or give it CAP_SYSLOG, to let it read the kernel's log"}
 		}
 	}
 }

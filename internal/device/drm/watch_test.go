@@ -1,8 +1,11 @@
 package drm_test
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
@@ -35,4 +38,27 @@ func TestWatchWithoutALog(t *testing.T) {
 	if len(heard) != 1 || heard[0].GPU != "GPU-a7c5fd4b7a1e9c31" || heard[0].Severity != gpu.Serious || heard[0].Detail["count"] != int64(2) {
 		t.Errorf("heard %+v", heard)
 	}
+}
+
+// A watch may begin before the first card is found. It reads the counters of cards that are
+// found later.
+func TestWatchBeginsEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tree := drmtest.Lay(t, "../amd/testdata/server.txtar")
+		b := drm.New(&amd.Table, drm.Options{Root: tree.Root()})
+		ctx, cancel := context.WithCancel(t.Context())
+		heard, ended := 0, make(chan error, 1)
+		go func() { ended <- b.Watch(ctx, func(device.Fault) { heard++ }) }()
+		time.Sleep(time.Minute)
+		if _, err := b.Scan(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		tree.Write("sys/class/drm/card1/device/ras/umc_err_count", "ue: 2\nce: 3\nde: 0\n")
+		time.Sleep(time.Minute)
+		cancel()
+		if err := <-ended; heard != 1 || err != nil {
+			t.Errorf("heard %d faults, %v", heard, err)
+		}
+	})
 }
