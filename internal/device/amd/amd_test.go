@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -170,6 +171,36 @@ func TestLostAndFound(t *testing.T) {
 	tree.Write("sys/class/drm/card7/device/gpu_busy_percent", "5\n")
 	if again := devices(t, b); again[0] != d || fast(t, d).Utilization != gpu.Some(gpu.Percent(5)) {
 		t.Error("the card that came back is another device")
+	}
+}
+
+// A card is one device, whatever its serial number reads as at some moment. One that was
+// never read is not listed under another name: it could be leased twice.
+func TestSerialThatCannotBeRead(t *testing.T) {
+	for name, spoil := range map[string]func(*drmtest.Tree, string){
+		"an error": func(tree *drmtest.Tree, file string) { tree.Remove(file); tree.Folder(file) },
+		"gone":     func(tree *drmtest.Tree, file string) { tree.Remove(file) },
+		"zero":     func(tree *drmtest.Tree, file string) { tree.Write(file, "0\n") },
+		"garbage":  func(tree *drmtest.Tree, file string) { tree.Write(file, "reset\n") },
+	} {
+		tree := drmtest.Lay(t, server)
+		serial := tree.Text(first + "unique_id")
+		b := drm.New(&amd.Table, drm.Options{Root: tree.Root()})
+		before := devices(t, b)
+		spoil(tree, first+"unique_id")
+		if again := devices(t, b); !slices.Equal(again, before) || again[0].Describe().UUID != before[0].Describe().UUID {
+			t.Errorf("%s: %v is another device", name, again[0].Describe())
+		}
+		late := drm.New(&amd.Table, drm.Options{Root: tree.Root()})
+		found := devices(t, late)
+		if want := map[bool]int{true: len(before) - 1, false: len(before)}[name == "an error"]; len(found) != want {
+			t.Errorf("%s: found %d devices, want %d", name, len(found), want)
+		}
+		tree.Remove(first + "unique_id")
+		tree.Write(first+"unique_id", serial)
+		if again := devices(t, late); len(again) != len(before) || name != "an error" && again[0] != found[0] {
+			t.Errorf("%s, and then read: %d devices, %v", name, len(again), again[0].Describe())
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package drm
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"path/filepath"
@@ -58,11 +59,20 @@ func (b *Backend) Close() error { return nil }
 // Scan lists the GPUs in the order of their addresses.
 func (b *Backend) Scan(ctx context.Context) ([]device.Device, error) {
 	var list []device.Device
+	var failed error
 	for i, at := range b.look() {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		list = append(list, b.adopt(at, i))
+		uuid, err := b.uuid(at)
+		if err != nil {
+			failed = cmp.Or(failed, err)
+			continue // listed under another name, it could be leased beside itself
+		}
+		list = append(list, b.adopt(at, uuid, i))
+	}
+	if len(list) == 0 {
+		return nil, failed
 	}
 	return list, nil
 }
@@ -122,10 +132,26 @@ func (t *Table) memoryOf(c *Card) (sum gpu.MiB, told bool) {
 	return sum, told
 }
 
+// uuid returns the UUID of the card at a place. A card that was found before keeps its
+// UUID, whatever its files say at this moment. It returns an error for a new card whose
+// serial number cannot be read now.
+func (b *Backend) uuid(at *place) (string, error) {
+	serial, err := at.serial(b.table.Serial)
+	for _, c := range b.all() {
+		if c.at.Load().Place() == at.Place() && (serial == "" || c.uuid == at.Place()) {
+			return c.uuid, nil
+		}
+	}
+	if err != nil {
+		return "", &device.Error{Op: "read the serial number of the GPU at " + at.PCI, Err: err, Hint: "look in dmesg for messages of " + at.Driver}
+	}
+	return cmp.Or(serial, at.Place()), nil
+}
+
 // adopt returns the device at a place. The device may have been at another place, or had
 // another driver, before.
-func (b *Backend) adopt(at *place, index int) *board {
-	described := b.identify(at, index)
+func (b *Backend) adopt(at *place, uuid string, index int) *board {
+	described := b.identify(at, uuid, index)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := b.boards[described.UUID]

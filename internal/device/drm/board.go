@@ -41,14 +41,14 @@ var (
 func (c *board) Describe() gpu.Device { return *c.desc.Load() }
 
 // identify describes the GPU at a place.
-func (b *Backend) identify(at *place, index int) gpu.Device {
+func (b *Backend) identify(at *place, uuid string, index int) gpu.Device {
 	t := b.table
 	product := ""
 	if t.Product != "" {
 		product, _ = Text(at.Dir, t.Product)
 	}
 	d := gpu.Device{
-		UUID: at.uuid(t.Serial), Index: index, Name: gpu.Printable(cmp.Or(product, b.Root.Name(&at.Card), t.Label+" GPU "+at.Model), 128),
+		UUID: uuid, Index: index, Name: gpu.Printable(cmp.Or(product, b.Root.Name(&at.Card), t.Label+" GPU "+at.Model), 128),
 		Vendor: t.Vendor, Backend: t.Name, Driver: b.Root.DriverVersion(at.Driver), Ordinal: at.node.ordinal,
 		PCI: at.PCI, Path: at.Render(), MemoryTotal: at.memory, NUMANode: at.NUMANode(),
 		TempMax: at.sensors.Temperature("crit", t.Core...), TempShutdown: at.sensors.Temperature("emergency", t.Core...),
@@ -64,19 +64,26 @@ func (b *Backend) identify(at *place, index int) gpu.Device {
 	return d
 }
 
-// uuid returns the UUID that a vendor shows for a serial number: GPU- and sixteen
-// hexadecimal digits. A GPU without a serial number gets its UUID from its place.
-func (p *place) uuid(serial string) string {
-	if serial == "" {
-		return p.Place()
+// serial returns the UUID that a vendor shows for a serial number: GPU- and sixteen
+// hexadecimal digits. It returns "" for a GPU that has none, or one that berth may never
+// read. Such a GPU gets its UUID from its place.
+func (p *place) serial(file string) (string, error) {
+	if file == "" {
+		return "", nil
 	}
-	text, err := Text(p.Dir, serial)
+	text, err := Text(p.Dir, file)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EACCES) {
+			err = nil
+		}
+		return "", err
+	}
 	text = strings.TrimPrefix(strings.ToLower(text), "0x")
-	if n, bad := strconv.ParseUint(text, 16, 64); err != nil || bad != nil || n == 0 {
-		return p.Place()
+	if n, err := strconv.ParseUint(text, 16, 64); err != nil || n == 0 {
+		return "", nil
 	}
 	const digits = 16
-	return "GPU-" + strings.Repeat("0", max(digits-len(text), 0)) + text
+	return "GPU-" + strings.Repeat("0", max(digits-len(text), 0)) + text, nil
 }
 
 // lost returns an error if the card has left the bus.
