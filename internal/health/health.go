@@ -75,8 +75,21 @@ const (
 )
 
 // Bounded returns the standing with its counts inside the limits of these rules, which a
-// file edited by hand may exceed.
-func (s Standing) Bounded() Standing {
+// file edited by hand may exceed, and without times after the present: the clock was
+// ahead when they were written. A phase then lasts as long from now on as it had to.
+func (s Standing) Bounded(now time.Time) Standing {
+	from := s.Since
+	if s.Fault.After(from) {
+		from = s.Fault
+	}
+	if from.After(now) {
+		s.Until = now.Add(max(s.Until.Sub(from), 0))
+	}
+	for _, at := range []*time.Time{&s.Since, &s.Fault, &s.Counted} {
+		if at.After(now) {
+			*at = now
+		}
+	}
 	s.Relapses = min(max(s.Relapses, 0), mostRelapses)
 	s.Failed = min(max(s.Failed, 0), mostRelapses)
 	s.Withheld = min(max(s.Withheld, 0), mostWithheld)
@@ -134,6 +147,7 @@ func (s *Standing) probation(r Rules, now time.Time) {
 // Answer records that the device answered, and whether its memory has run out. Only a
 // device that answers regains trust.
 func (s *Standing) Answer(r Rules, now time.Time, full bool) {
+	*s = s.Bounded(now) // the clock may have been set back
 	if s.Phase != Trusted && !now.Before(s.Until) {
 		if s.Phase == Quarantined {
 			s.release(r, now)

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/device/proof"
 	"github.com/berth-gpu/berth/internal/health"
 )
 
@@ -166,6 +167,52 @@ func TestQuarantines(t *testing.T) {
 	} {
 		if got := health.Quarantines(c.fault); got != c.want {
 			t.Errorf("%+v: %v", c.fault, got)
+		}
+	}
+}
+
+// A fault while the clock was ahead is one of now: the quarantine takes as long as it had
+// to, a check lets the device out, and slots come back.
+func TestTheClockWasAhead(t *testing.T) {
+	checked := rules
+	checked.Check = true
+	later := begun.AddDate(10, 0, 0)
+	for _, r := range []health.Rules{rules, checked} {
+		var s health.Standing
+		s.Answer(r, later, true)
+		s.Fail(r, later, "XID 48")
+		s = s.Bounded(begun)
+		s.Answer(r, after(time.Second), false)
+		if r.Check {
+			s.Checked(r, after(10*time.Second), after(20*time.Second), proof.Passed, "")
+		}
+		s.Answer(r, after(r.Quarantine), false)
+		if s.Phase != health.Probation {
+			t.Errorf("check %v: after the quarantine: %+v", r.Check, s)
+		}
+		s.Answer(r, after(r.Quarantine+r.Probation), false)
+		s.Answer(r, after(time.Hour), false)
+		if s.Phase != health.Trusted || s.Slots(8) != 8 {
+			t.Errorf("check %v: after an hour: %+v", r.Check, s)
+		}
+	}
+	var s health.Standing // the clock is set back while the daemon runs
+	s.Fail(rules, later, "XID 48")
+	s.Answer(rules, begun, false)
+	s.Answer(rules, after(rules.Quarantine), false)
+	if s.Phase != health.Probation {
+		t.Errorf("after the quarantine: %+v", s)
+	}
+}
+
+// What is in order stays as it is.
+func TestBoundedKeeps(t *testing.T) {
+	var s health.Standing
+	s.Answer(rules, begun, true)
+	s.Fail(rules, after(time.Second), "XID 48")
+	for _, now := range []time.Duration{time.Second, time.Minute, 1000 * time.Hour} {
+		if got := s.Bounded(after(now)); got != s {
+			t.Errorf("after %v: %+v, was %+v", now, got, s)
 		}
 	}
 }

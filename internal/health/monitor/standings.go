@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/health"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 // Standings remembers in a file how far devices are trusted, so that a daemon that is
@@ -34,8 +35,9 @@ func (s *Standings) take(read map[string]health.Standing) error {
 	if read == nil {
 		return errors.New("it has no devices")
 	}
+	now := when.Now()
 	for uuid, standing := range read {
-		s.all[uuid] = standing.Bounded()
+		s.all[uuid] = standing.Bounded(now)
 	}
 	return nil
 }
