@@ -212,3 +212,23 @@ func TestHalfMinutesAcrossARestart(t *testing.T) {
 		t.Errorf("a counter has the most: %v", list)
 	}
 }
+
+// A panic of the storage makes a pause like any other failure.
+func TestAWriteThatPanics(t *testing.T) {
+	p, events := open(t, t.TempDir(), usual)
+	fill(t, p, noon, noon.Add(time.Minute), time.Second)
+	db := p.recent.db
+	p.recent.db = nil
+	one := []series.Sample{sample("gpu_load", series.Gauge, 1)}
+	if err := p.Write(noon.Add(time.Minute), one); err == nil || !strings.Contains(err.Error(), "the storage failed") {
+		t.Fatalf("a storage that is not there: %v", err)
+	}
+	if list := events.take(); len(list) != 1 || !strings.Contains(list[0].Text, "The past pauses") || !p.Cost().Paused || p.Cost().Dropped != 1 {
+		t.Errorf("the events are %+v, and the cost %+v", list, p.Cost())
+	}
+	p.recent.db = db
+	retry(p)
+	if err := p.Write(noon.Add(2*time.Minute), one); err != nil || p.Cost().Paused {
+		t.Errorf("after the pause: %v", err)
+	}
+}

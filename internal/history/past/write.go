@@ -15,16 +15,21 @@ import (
 
 // Write stores samples and waits for the disk, unlike Append. It returns why they were
 // not stored.
-func (p *Past) Write(at time.Time, list []series.Sample) (err error) {
+func (p *Past) Write(at time.Time, list []series.Sample) error {
 	p.write.Lock()
 	defer p.write.Unlock()
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	err := p.store(at, list)
+	if err != nil {
+		p.counted.dropped.Add(uint64(len(list)))
+		p.failed(err)
+	}
+	return err
+}
+
+// store stores samples. The caller holds write.
+func (p *Past) store(at time.Time, list []series.Sample) (err error) {
 	defer catch(&err)
-	defer func() {
-		if err != nil {
-			p.counted.dropped.Add(uint64(len(list)))
-			p.failed(err)
-		}
-	}()
 	if err := p.ready(); err != nil {
 		return err
 	}
@@ -124,6 +129,10 @@ func refused(err error) bool {
 func catch(err *error) {
 	if r := recover(); r != nil {
 		stack, _, _ := strings.Cut(string(debug.Stack()), "\n\n")
-		*err = fmt.Errorf("the storage failed: %v (%.400s)", r, stack)
+		why, is := r.(error)
+		if !is {
+			why = fmt.Errorf("%v", r)
+		}
+		*err = fmt.Errorf("the storage failed: %w (%.400s)", why, stack)
 	}
 }

@@ -37,7 +37,7 @@ func (s *period) holders(kind string) []api.HolderPeriod {
 	})
 	for _, each := range s.Series["lease_energy"] {
 		h := of(each.Labels[kind])
-		h.Energy = gpu.Some(h.Energy.Or(0) + gpu.Joules(s.grown(each.Points)))
+		h.Energy = gpu.Some(h.Energy.Or(0) + gpu.Joules(s.gained(each.Points, true)))
 	}
 	if kind == "service" { // it includes leases that were too short for series of their own
 		for name, points := range s.by("service_energy", "service") {

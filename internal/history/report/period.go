@@ -130,6 +130,20 @@ func (s *period) grown(points []api.QueryPoint) float64 {
 	return sum
 }
 
+// gained returns by how much a sum grew that the daemon keeps over restarts. A daemon that
+// was killed has lost the newest part of it: where such a sum falls, it has not begun again.
+// Nor does it begin at 0 where its first point is within the period, unless begins says so.
+func (s *period) gained(points []api.QueryPoint, begins bool) float64 {
+	sum := 0.0
+	if begins && len(points) > 0 {
+		sum = s.grown(points[:1])
+	}
+	for i := 1; i < len(points); i++ {
+		sum += max(points[i].Value-points[i-1].Value, 0)
+	}
+	return sum
+}
+
 // by returns the points of a question, grouped by one of its labels.
 func (s *period) by(question, label string) map[string][]api.QueryPoint {
 	found := map[string][]api.QueryPoint{}
@@ -204,8 +218,8 @@ func (s *period) oneDevice(uuid string) api.DevicePeriod {
 	d.Drained = s.integral(of("drained"))
 	d.Corrected, d.Uncorrected = s.grown(of("corrected")), s.grown(of("uncorrected"))
 	if points := of("energy"); len(points) > 0 {
-		d.Energy = gpu.Some(gpu.Joules(s.grown(points)))
-		d.IdleEnergy = gpu.Some(gpu.Joules(s.grown(of("idle_energy"))))
+		d.Energy = gpu.Some(gpu.Joules(s.gained(points, false)))
+		d.IdleEnergy = gpu.Some(gpu.Joules(s.gained(of("idle_energy"), false)))
 	}
 	return d
 }

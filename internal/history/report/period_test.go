@@ -207,6 +207,29 @@ func TestGrown(t *testing.T) {
 	}
 }
 
+// A sum that the daemon keeps steps back when the daemon is killed, and is not of the period
+// where it begins in it.
+func TestGained(t *testing.T) {
+	s := period{Period: day, step: 300, begin: day.From}
+	series := func(from time.Duration, values ...float64) (list []api.QueryPoint) {
+		for i, v := range values {
+			list = append(list, api.QueryPoint{Time: day.From.Add(from + time.Duration(i+1)*5*time.Minute), Value: v})
+		}
+		return list
+	}
+	for name, c := range map[string]struct {
+		points       []api.QueryPoint
+		device, used float64
+	}{
+		"there from the beginning": {series(0, 10, 15, 20), 10, 10}, "steps back": {series(0, 5e9, 5e9+100, 5e9+70, 5e9+90), 120, 120},
+		"begins later": {series(time.Hour, 7, 9), 2, 9}, "nothing": {nil, 0, 0},
+	} {
+		if device, used := s.gained(c.points, false), s.gained(c.points, true); device != c.device || used != c.used {
+			t.Errorf("%s: a device %v, want %v; a lease %v, want %v", name, device, c.device, used, c.used)
+		}
+	}
+}
+
 // Whatever the length, a curve has few points, and a question covers all of its step.
 func TestSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
