@@ -48,7 +48,7 @@ type library struct {
 	watchers   int           // number of calls that wait for events; they leave when asked
 	evacuation chan struct{} // not nil while watchers are asked to leave; closed when they may come back
 	pause      time.Duration // between the last restart and the next
-	next       time.Time     // earliest time of the next restart
+	next       time.Time     // earliest time at which a restart is tried again
 }
 
 // enter lets a call into the library, and initialises it if needed. While
@@ -195,8 +195,7 @@ func (l *library) restart(ctx context.Context) bool {
 		}
 		return false
 	}
-	l.pause = min(max(2*l.pause, firstPause), longestPause)
-	l.next = time.Now().Add(l.pause)
+	l.postpone()
 	l.current = nil
 	l.turning = make(chan struct{})
 	l.mu.Unlock()
@@ -224,7 +223,7 @@ func (l *library) unwelcome() bool {
 func (l *library) leaveWatch(ctx context.Context) {
 	l.mu.Lock()
 	l.watchers--
-	last := l.watchers == 0
+	last, stays := l.watchers == 0, false
 	evacuation := l.evacuation
 	l.mu.Unlock()
 	if evacuation == nil {
@@ -237,14 +236,24 @@ func (l *library) leaveWatch(ctx context.Context) {
 		case <-evacuation:
 		case <-ctx.Done():
 		case <-time.After(patience):
+			stays = true
 		}
 	}
 	l.mu.Lock()
 	if l.evacuation == evacuation {
 		close(evacuation)
 		l.evacuation = nil
+		if stays { // another watcher hangs: the next try silences all of them for as long again
+			l.postpone()
+		}
 	}
 	l.mu.Unlock()
+}
+
+// postpone makes the next restart come later than the last one did. The caller holds mu.
+func (l *library) postpone() {
+	l.pause = min(max(2*l.pause, firstPause), longestPause)
+	l.next = time.Now().Add(l.pause)
 }
 
 // close shuts the library down, unless a call is still inside.

@@ -184,3 +184,44 @@ func TestWatchWithHungDevice(t *testing.T) {
 		release()
 	})
 }
+
+// A GPU that hangs while another is lost does not keep the others from being heard: they
+// leave for a restart that cannot be more and more rarely.
+func TestWatchBesideAHungAndALostDevice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3)
+		release := r.gpus[0].hangs(func(h *mock.Device, hang func()) {
+			h.RegisterEventsFunc = func(uint64, nvml.EventSet) nvml.Return { hang(); return nvml.ERROR_GPU_IS_LOST }
+		})
+		b := r.backend()
+		list := devices(t, b)
+		ctx, cancel := context.WithCancel(t.Context())
+		faults := make(chan device.Fault, 100)
+		ended := make(chan error, 1)
+		go func() { ended <- b.Watch(ctx, func(f device.Fault) { faults <- f }) }()
+		synctest.Wait()
+		r.gpus[1].breakWith(nvml.ERROR_GPU_IS_LOST)
+		soon := 0
+		for second := range 600 {
+			if second%13 == 0 {
+				r.gpus[2].events <- xid(94)
+			}
+			wantErr(t, readErr(t, list[1]), device.ErrLost)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			for ; len(faults) > 0; <-faults {
+				if second%13 < 2 {
+					soon++
+				}
+			}
+		}
+		if soon < 35 {
+			t.Errorf("of 46 faults, %d were heard at once", soon)
+		}
+		release()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Watch: %v, want nil", err)
+		}
+	})
+}
