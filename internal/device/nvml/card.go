@@ -35,7 +35,9 @@ type card struct {
 	handle  nvml.Device // nil if it has to be found again
 	whole   nvml.Device // the GPU that a MIG instance is part of; nil if not found
 	lost    bool        // whether the last reading found it gone
+	ret     nvml.Return // with which it was last found gone
 	absent  metrics     // metrics that the device does not have; void with the handle
+	doubted metrics     // metrics that it refused when it was last asked for them
 	names   nameCache
 	sampled uint64        // NVML's time of the last process utilisation
 	metered time.Time     // end of the last measurement of Busy
@@ -62,10 +64,11 @@ func (c *card) revise(change func(*gpu.Device)) {
 }
 
 // read runs one reading. A device that is lost for the second time in a row may be back
-// on the bus without NVML seeing it, so read then restarts the library if that may help.
+// on the bus without NVML seeing it, so read then restarts the library if that may help. It
+// does not help a device that waits for a reset, and it disturbs the others.
 func (c *card) read(ctx context.Context, reading func(*session, nvml.Device) error) error {
 	err := c.try(ctx, reading)
-	if errors.Is(err, device.ErrLost) && c.lost && c.slice == nil && c.onBus() && c.lib.restart(ctx) {
+	if errors.Is(err, device.ErrLost) && c.lost && c.ret != nvml.ERROR_RESET_REQUIRED && c.slice == nil && c.onBus() && c.lib.restart(ctx) {
 		err = c.try(ctx, reading)
 	}
 	wasLost := c.lost
@@ -88,7 +91,7 @@ func (c *card) try(ctx context.Context, reading func(*session, nvml.Device) erro
 		if ret != nvml.SUCCESS {
 			return c.failed(s, ret)
 		}
-		c.session, c.handle, c.absent = s, h, 0
+		c.session, c.handle, c.absent, c.doubted = s, h, 0, 0
 		if c.slice != nil {
 			c.whole = s.findWhole(c)
 		}
@@ -123,7 +126,7 @@ func (s *session) find(c *card) (nvml.Device, nvml.Return) {
 // failed returns the error for a device that did not answer as a whole. The next reading
 // looks its handle up again.
 func (c *card) failed(s *session, ret nvml.Return) error {
-	c.handle = nil
+	c.handle, c.ret = nil, ret
 	if ret == nvml.ERROR_UNINITIALIZED {
 		c.lib.invalidate(s)
 	}

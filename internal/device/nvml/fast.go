@@ -12,7 +12,7 @@ import (
 // Fast reads the metrics that cost microseconds.
 func (c *card) Fast(ctx context.Context, into *gpu.Sample) error {
 	return c.read(ctx, func(s *session, h nvml.Device) error {
-		r := round{absent: &c.absent}
+		r := round{absent: &c.absent, doubted: &c.doubted}
 		got := gpu.Sample{GPU: into.GPU, Time: into.Time, Slow: into.Slow}
 		readMemory(&r, h, &got)
 		readLoad(&r, h, &got)

@@ -2,6 +2,8 @@ package nvml_test
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock"
@@ -80,7 +82,7 @@ func TestAbsentMetrics(t *testing.T) {
 			t.Errorf("metrics that the device has must be there: %+v", s)
 		}
 	}
-	for what, want := range map[string]int{"unsupported": 1, "refused": 1, "flaky": 6} {
+	for what, want := range map[string]int{"unsupported": 1, "refused": 2, "flaky": 6} {
 		if n := g.timesAsked(what); n != want {
 			t.Errorf("a metric that is %s was asked for %d times in three readings, want %d", what, n, want)
 		}
@@ -153,4 +155,50 @@ func TestSlow(t *testing.T) {
 	if n := r.gpus[0].timesAsked("fan"); n != 1 {
 		t.Errorf("a fan that is not there was asked for %d times, want once", n)
 	}
+}
+
+// While the driver does not give one of its lists of processes, nobody knows which there
+// are. A list that it refused once is asked for again.
+func TestAListThatIsNotGiven(t *testing.T) {
+	for _, ret := range []nvml.Return{nvml.ERROR_INVALID_ARGUMENT, nvml.ERROR_UNKNOWN, nvml.ERROR_TIMEOUT} {
+		r := newRig(t, 1)
+		fails := false
+		r.gpus[0].tune = func(h *mock.Device) {
+			h.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) {
+				if fails {
+					return nil, ret
+				}
+				return []nvml.ProcessInfo{{Pid: 11}}, nvml.SUCCESS
+			}
+		}
+		dev := devices(t, r.backend())[0]
+		for _, fails = range []bool{false, true, false} {
+			if s := fast(t, dev); (s.Processes == nil) != fails || !fails && len(s.Processes) != 1 {
+				t.Errorf("%d, fails %v: the processes are %v", ret, fails, s.Processes)
+			}
+		}
+	}
+}
+
+// When the clock is set back, processes that work are seen at once.
+func TestUtilizationAfterTheClockIsSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := uint64(time.Now().UnixMicro())
+		var said []nvml.ProcessUtilizationSample
+		r := newRig(t, 1)
+		r.gpus[0].tune = func(h *mock.Device) {
+			h.GetProcessUtilizationFunc = func(uint64) ([]nvml.ProcessUtilizationSample, nvml.Return) { return said, nvml.SUCCESS }
+		}
+		dev := devices(t, r.backend())[0]
+		dev.(interface{ Sampled(uint64) }).Sampled(now + uint64(time.Hour.Microseconds())) // before it was set back
+		said = []nvml.ProcessUtilizationSample{{Pid: 7, TimeStamp: now + uint64(time.Hour.Microseconds()), SmUtil: 90}, {Pid: 8, TimeStamp: now, SmUtil: 40}}
+		for range 2 {
+			var slow gpu.Slow
+			if err := dev.Slow(t.Context(), &slow); err != nil || len(slow.ProcessUtilization) != 1 || slow.ProcessUtilization[8] != 40 {
+				t.Errorf("%v, %v", slow.ProcessUtilization, err)
+			}
+			time.Sleep(time.Second)
+			said[1].TimeStamp = uint64(time.Now().UnixMicro())
+		}
+	})
 }

@@ -137,3 +137,24 @@ func TestMovedOnTheBus(t *testing.T) {
 		t.Error("the reading went to the GPU in the old slot")
 	}
 }
+
+// A restart of the library does not help a device that waits for a reset, and would disturb
+// the others.
+func TestNoRestartForAReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 2)
+		list := devices(t, r.backend())
+		fast(t, list[0])
+		r.gpus[0].breakWith(nvml.ERROR_RESET_REQUIRED)
+		for range 600 {
+			wantErr(t, readErr(t, list[0]), device.ErrLost)
+			fast(t, list[1])
+			time.Sleep(time.Second)
+		}
+		if n := len(r.ShutdownCalls()); n != 0 {
+			t.Errorf("the library was restarted %d times", n)
+		}
+		r.gpus[0].breakWith(nvml.SUCCESS)
+		fast(t, list[0])
+	})
+}

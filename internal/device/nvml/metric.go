@@ -36,7 +36,9 @@ func (s *metrics) add(m metric)     { *s |= 1 << m }
 // round is one series of questions to a device.
 type round struct {
 	absent  *metrics
+	doubted *metrics // those that were refused when they were last asked for
 	answers int
+	asked   metrics
 	refused metrics     // answered with "invalid argument": unsupported, or the handle is stale
 	gone    nvml.Return // the answer that said the device is gone; SUCCESS if none did
 	failed  nvml.Return // the last answer that explains nothing; SUCCESS if none did
@@ -50,6 +52,7 @@ func ask[T any](r *round, m metric, call func() (T, nvml.Return)) (T, bool) {
 		return none, false
 	}
 	v, ret := call()
+	r.asked.add(m)
 	switch {
 	case ret == nvml.SUCCESS:
 		r.answers++
@@ -73,10 +76,16 @@ func (r *round) verdict() nvml.Return {
 	case r.gone != nvml.SUCCESS:
 		return r.gone
 	case r.answers > 0:
-		*r.absent |= r.refused
+		r.settle()
 		return nvml.SUCCESS
 	case r.refused != 0:
 		return nvml.ERROR_GPU_NOT_FOUND
 	}
 	return r.failed
+}
+
+// settle records what a device that answered does not have: what it refused twice in a row.
+func (r *round) settle() {
+	*r.absent |= r.refused & *r.doubted
+	*r.doubted = *r.doubted&^r.asked | r.refused
 }

@@ -67,16 +67,24 @@ func (b *Backend) identifyInstance(h nvml.Device, uuid string, parent *card) *ca
 	return &card{lib: b.lib, roots: b.roots, uuid: uuid, pci: d.PCI, slice: part, desc: d}
 }
 
-// instanceOf finds the MIG instance that an event of a GPU is about.
-func (b *Backend) instanceOf(parent string, instance, compute uint32) (string, bool) {
-	cards, _ := b.all()
-	for _, c := range cards {
-		if c.slice != nil && *c.slice == (slice{parent, int(instance), int(compute)}) {
+// instanceOf finds the MIG instance that an event of a GPU is about. It asks the driver
+// which instances there are now: their numbers are used again, and the last scan may have
+// seen others.
+func (b *Backend) instanceOf(s *session, h nvml.Device, parent *card, event nvml.EventData) (string, bool) {
+	if event.GpuInstanceId == noInstance {
+		return "", false
+	}
+	wanted := slice{parent.uuid, int(event.GpuInstanceId), int(event.ComputeInstanceId)}
+	for _, c := range b.instances(s, h, parent) {
+		if *c.slice == wanted {
 			return c.uuid, true
 		}
 	}
 	return "", false
 }
+
+// noInstance is the number of an instance in an event about a whole GPU.
+const noInstance = 0xFFFFFFFF
 
 // findWhole finds the GPU that an instance is part of, whose heat and clocks the instance
 // shares. It returns nil if the driver does not find it.

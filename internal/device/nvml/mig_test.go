@@ -1,6 +1,7 @@
 package nvml_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -115,5 +116,26 @@ func TestMIGChange(t *testing.T) {
 	}
 	if n := len(r.ShutdownCalls()); n != 0 {
 		t.Errorf("the library was shut down %d times for a MIG instance", n)
+	}
+}
+
+// The numbers of an instance are used again. A fault is one of the instance that has them
+// now, whatever was there before, also before a scan has seen it.
+func TestFaultOfANewInstance(t *testing.T) {
+	r := cutRig(t)
+	b := r.backend()
+	devices(t, b)
+	for i := range 10 {
+		fresh := fmt.Sprint("MIG-new-", i)
+		r.gpus[0].cut(r.part(fresh, 5))
+		if i%2 == 0 {
+			devices(t, b)
+		}
+		faults, stop := watching(t, b)
+		r.gpus[0].events <- nvml.EventData{EventType: nvml.EventTypeXidCriticalError, EventData: 13, GpuInstanceId: 5}
+		if f := <-faults; f.GPU != fresh {
+			t.Errorf("a fault of %s is put down to %s", fresh, f.GPU)
+		}
+		stop()
 	}
 }

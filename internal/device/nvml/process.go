@@ -17,20 +17,29 @@ import (
 // unknownMemory is NVML's value for memory of a process that it does not know.
 const unknownMemory = ^uint64(0)
 
-// readProcesses merges the driver's lists by process. It returns nil if the
-// driver has none of the lists.
+// readProcesses merges the driver's lists by process. It returns nil if the driver has none
+// of the lists, or does not give one that it has: nobody may conclude then that a process
+// is not there.
 func (c *card) readProcesses(r *round, s *session, h nvml.Device) []gpu.Process {
 	var found []gpu.Process
-	if list, ok := ask(r, computeProcesses, h.GetComputeRunningProcesses); ok {
-		found = merge(found, list, gpu.Compute)
-	}
-	if s.hasMPSProcesses {
-		if list, ok := ask(r, mpsProcesses, h.GetMPSComputeRunningProcesses); ok {
-			found = merge(found, list, gpu.Compute)
+	for _, of := range []struct {
+		metric metric
+		kind   gpu.ProcessKind
+		lacks  bool
+		list   func() ([]nvml.ProcessInfo, nvml.Return)
+	}{
+		{computeProcesses, gpu.Compute, false, h.GetComputeRunningProcesses},
+		{mpsProcesses, gpu.Compute, !s.hasMPSProcesses, h.GetMPSComputeRunningProcesses},
+		{graphicsProcesses, gpu.Graphics, false, h.GetGraphicsRunningProcesses},
+	} {
+		if of.lacks {
+			continue
 		}
-	}
-	if list, ok := ask(r, graphicsProcesses, h.GetGraphicsRunningProcesses); ok {
-		found = merge(found, list, gpu.Graphics)
+		if list, ok := ask(r, of.metric, of.list); ok {
+			found = merge(found, list, of.kind)
+		} else if !r.absent.has(of.metric) {
+			return nil
+		}
 	}
 	slices.SortFunc(found, func(a, b gpu.Process) int { return cmp.Compare(a.PID, b.PID) })
 	c.names.fill(c.roots.Proc, found)

@@ -2,17 +2,19 @@ package nvml
 
 import (
 	"context"
+	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 // Slow reads the metrics that cost milliseconds. Unlike Fast, it does not fail if the
 // device supports none: a MIG instance has none of these.
 func (c *card) Slow(ctx context.Context, into *gpu.Slow) error {
 	return c.read(ctx, func(s *session, h nvml.Device) error {
-		r := round{absent: &c.absent}
+		r := round{absent: &c.absent, doubted: &c.doubted}
 		got := gpu.Slow{SlowTime: into.SlowTime}
 		if mj, ok := ask(&r, energy, h.GetTotalEnergyConsumption); ok {
 			got.Energy = gpu.Some(float64(mj) / 1000)
@@ -29,7 +31,7 @@ func (c *card) Slow(ctx context.Context, into *gpu.Slow) error {
 		if r.gone != nvml.SUCCESS {
 			return c.failed(s, r.gone)
 		}
-		c.absent |= r.refused
+		r.settle()
 		*into = got
 		return nil
 	})
@@ -59,6 +61,10 @@ func errorsTotal(r *round, h nvml.Device, m metric, kind nvml.MemoryErrorType) g
 // readProcessUtilization returns the newest sample of each process since the last
 // reading; a process without one was idle. The driver pads the list with empty samples.
 func (c *card) readProcessUtilization(r *round, h nvml.Device) map[int]gpu.Percent {
+	now := uint64(when.Now().Add(time.Second).UnixMicro())
+	if c.sampled > now { // the clock was set back
+		c.sampled = 0
+	}
 	samples, ok := ask(r, processUtilization, func() ([]nvml.ProcessUtilizationSample, nvml.Return) {
 		samples, ret := h.GetProcessUtilization(c.sampled)
 		if ret == nvml.ERROR_NOT_FOUND || ret == nvml.ERROR_INSUFFICIENT_SIZE {
@@ -73,7 +79,7 @@ func (c *card) readProcessUtilization(r *round, h nvml.Device) map[int]gpu.Perce
 	newest := map[uint32]uint64{}
 	since := c.sampled
 	for _, s := range samples {
-		if s.Pid == 0 || s.TimeStamp <= since || s.TimeStamp < newest[s.Pid] || s.SmUtil > 100 {
+		if s.Pid == 0 || s.TimeStamp <= since || s.TimeStamp > now || s.TimeStamp < newest[s.Pid] || s.SmUtil > 100 {
 			continue
 		}
 		newest[s.Pid] = s.TimeStamp

@@ -123,7 +123,7 @@ func (b *Backend) hear(ctx context.Context, s *session, c *card, faults chan<- d
 		switch ret {
 		case nvml.SUCCESS:
 			select {
-			case faults <- b.fault(c, event):
+			case faults <- b.fault(s, h, c, event):
 			case <-ctx.Done():
 			}
 		case nvml.ERROR_TIMEOUT:
@@ -135,9 +135,9 @@ func (b *Backend) hear(ctx context.Context, s *session, c *card, faults chan<- d
 }
 
 // fault returns an event in berth's words. NVML does not say which process caused it.
-func (b *Backend) fault(c *card, event nvml.EventData) device.Fault {
+func (b *Backend) fault(s *session, h nvml.Device, c *card, event nvml.EventData) device.Fault {
 	f := device.Fault{GPU: c.uuid, Time: time.Now()}
-	if uuid, ok := b.instanceOf(c.uuid, event.GpuInstanceId, event.ComputeInstanceId); ok {
+	if uuid, ok := b.instanceOf(s, h, c, event); ok {
 		f.GPU = uuid
 	}
 	switch event.EventType {
