@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,4 +88,50 @@ func TestInstancesShareTheFateOfTheirDevice(t *testing.T) {
 		}
 		stop()
 	})
+}
+
+// An instance that its device does not have any more is gone without a fault. One that is
+// not found together with its device is lost with it.
+func TestInstancesThatAreRemoved(t *testing.T) {
+	for _, whole := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var failing [2]atomic.Bool
+			answer := func(i int) func(*gpu.Sample) error {
+				return func(into *gpu.Sample) error {
+					if failing[i].Load() {
+						return device.ErrLost
+					}
+					into.Temperature = gpu.Some(gpu.Celsius(50))
+					return nil
+				}
+			}
+			gpu0, gone := &card{index: 0, fast: answer(0)}, &part{&card{index: 1, fast: answer(1)}, "GPU-0"}
+			b := &scripted{scan: func(context.Context) ([]device.Device, error) { return []device.Device{gpu0, gone}, nil }}
+			var mu sync.Mutex
+			var serious []string
+			m := told([]device.Backend{b}, monitor.Settings{}, monitor.Hooks{Event: func(e gpu.Event) {
+				mu.Lock()
+				defer mu.Unlock()
+				if e.Severity.AtLeast(gpu.Serious) {
+					serious = append(serious, e.GPU)
+				}
+			}})
+			stop := start(t, m)
+			settle(1.5)
+			failing[1].Store(true)
+			failing[0].Store(whole)
+			settle(10)
+			r := find(t, m, "GPU-1")
+			if listed := len(m.Readings()); (listed == 2) != whole || (len(serious) > 0) != whole || r.State != gpu.Unavailable || (r.Standing.Phase != "") != whole {
+				t.Errorf("with its device %v: %d listed, critical for %v, %+v", whole, listed, serious, r)
+			}
+			failing[0].Store(false)
+			failing[1].Store(false)
+			settle(3)
+			if listed := len(m.Readings()); listed != 2 {
+				t.Errorf("and is back: %d listed", listed)
+			}
+			stop()
+		})
+	}
 }

@@ -41,12 +41,15 @@ const (
 	CauseForecast = "forecast"
 )
 
-// Readings returns every device that was ever found, by index, then UUID.
+// Readings returns every device that was ever found, by index, then UUID, without
+// instances that were removed.
 func (m *Monitor) Readings() []Reading {
 	units, now, p := m.list(), time.Now(), m.pace()
-	readings := make([]Reading, len(units))
-	for i, u := range units {
-		readings[i] = u.reading(now, p)
+	readings := make([]Reading, 0, len(units))
+	for _, u := range units {
+		if !u.removed.Load() {
+			readings = append(readings, u.reading(now, p))
+		}
 	}
 	return readings
 }

@@ -95,6 +95,7 @@ func (m *Monitor) observed(u *unit, settings Settings, now time.Time, s *gpu.Sam
 	if recovered {
 		u.standing.Return(settings.Health, now)
 	}
+	u.removed.Store(false)
 	judged := m.judged(u, s)
 	u.standing.Answer(settings.Health, now, thermal.Exhausted(rules.Thresholds, judged))
 	u.lost, u.silent = false, false
@@ -157,7 +158,12 @@ func (m *Monitor) missed(u *unit, settings Settings, now time.Time, err error) {
 	case errors.Is(err, device.ErrHung), errors.Is(err, context.DeadlineExceeded):
 		why = fmt.Sprintf("it does not answer within %v", settings.deadline())
 	}
-	fell := errors.Is(err, device.ErrLost) && !u.lost
+	removed := errors.Is(err, device.ErrLost) && u.wholeAnswers(now, settings)
+	if removed {
+		why = "there is no such instance any more"
+	}
+	u.removed.Store(removed)
+	fell := errors.Is(err, device.ErrLost) && !removed && !u.lost
 	u.lost, u.silent = u.lost || fell, true
 	before := u.standing
 	if fell {
@@ -172,8 +178,27 @@ func (m *Monitor) missed(u *unit, settings Settings, now time.Time, err error) {
 	}
 	events = append(events, m.ofStanding(u, now, before)...)
 	events = append(events, u.ofState(now, v, nil)...)
+	for i := range events {
+		if removed {
+			events[i].Severity = gpu.Note
+		}
+	}
 	m.tell(append(events, u.ofForecast(now, v.State)...)...)
 	m.tellReading(u, false)
+}
+
+// wholeAnswers reports whether the device that a unit is an instance of answers. An
+// instance that is not found then has not fallen off the bus: somebody has cut the device
+// anew.
+func (u *unit) wholeAnswers(now time.Time, settings Settings) bool {
+	whole := u.whole.Load()
+	if whole == nil {
+		return false
+	}
+	whole.mu.RLock()
+	defer whole.mu.RUnlock()
+	newest := whole.history.newest()
+	return newest != nil && now.Sub(newest.Time) <= settings.staleAfter() && whole.verdict.Cause != gpu.CauseLost
 }
 
 func (m *Monitor) cost(u *unit, tier string, took time.Duration, err error) {

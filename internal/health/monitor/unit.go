@@ -20,7 +20,8 @@ type unit struct {
 	uuid   string
 	own    int // its index among the devices of its source; guarded by Monitor.adopting
 
-	whole atomic.Pointer[unit] // the device that it is an instance of; nil if none, or not found yet
+	whole   atomic.Pointer[unit] // the device that it is an instance of; nil if none, or not found yet
+	removed atomic.Bool          // whether it is an instance that its device does not have any more
 
 	sampling bool // whether it has a goroutine; guarded by Monitor.mu
 
