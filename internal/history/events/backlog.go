@@ -78,6 +78,10 @@ func Owner(e *gpu.Event) (user string, owned bool) {
 	switch e.Code {
 	case gpu.EventForeignUse, gpu.EventInternalFault, gpu.EventBatch, gpu.EventPlan, gpu.EventRationed:
 		return e.User, true
+	case gpu.EventDeviceFault: // a program can cause those of its class as often as it likes
+		if e.Data["class"] == string(gpu.FaultProgram) {
+			return e.User, true
+		}
 	}
 	return e.User, e.User != "" || e.Lease != ""
 }

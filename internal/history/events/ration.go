@@ -15,7 +15,7 @@ const (
 	// PerMinute is the most warnings about one user that are published in a minute.
 	PerMinute = 60
 	// PerPod is the most warnings about the lease of one pod that are published in a
-	// minute.
+	// minute, and about faults of programs on one device whose user is not known.
 	PerPod = 12
 	// period is the time that a ration covers.
 	period = time.Minute
@@ -41,22 +41,31 @@ type Ration struct {
 }
 
 // subject is whom warnings are about: a user, or the lease of a pod. A cluster's driver
-// holds the leases of all pods, and one pod must not silence the others.
-type subject struct{ user, lease string }
+// holds the leases of all pods, and one pod must not silence the others. Faults of programs
+// whose user is not known are about their device. Alerts about a user have a ration of
+// their own, so that no user can hide them behind other warnings.
+type subject struct {
+	user, lease, gpu string
+	alert            bool
+}
 
 // subjectOf returns whom an event is about, and false if it is about a device or the
 // daemon.
 func subjectOf(e *gpu.Event) (s subject, owned bool) {
 	s.user, owned = Owner(e)
-	if s.user == access.TokenUser(access.ClusterToken) {
+	switch {
+	case s.user == access.TokenUser(access.ClusterToken):
 		s.lease = e.Lease
+	case s.user == "" && e.Code == gpu.EventDeviceFault:
+		s.gpu = e.GPU
 	}
+	s.alert = e.Code == gpu.EventAlert
 	return s, owned
 }
 
 // most returns how many warnings about a subject are published in a period.
 func (s subject) most() int {
-	if s.lease != "" {
+	if s.lease != "" || s.gpu != "" {
 		return PerPod
 	}
 	return PerMinute
@@ -149,12 +158,14 @@ func summary(about subject, left int) gpu.Event {
 	switch {
 	case about.lease != "":
 		whose = "the lease " + about.lease
+	case about.gpu != "":
+		whose = "programs on " + about.gpu
 	case about.user == "":
 		whose = "users who are not known"
 	}
 	text := fmt.Sprintf("%s about %%s within a minute: only %d are published", words.Count(left, "more warning"), about.most())
 	return gpu.Event{
-		Time: time.Now(), Code: gpu.EventRationed, Severity: gpu.Warning, User: about.user, Lease: about.lease,
+		Time: time.Now(), Code: gpu.EventRationed, Severity: gpu.Warning, GPU: about.gpu, User: about.user, Lease: about.lease,
 		Text: fmt.Sprintf(text, whose), Public: fmt.Sprintf(text, "another user"),
 		Data: map[string]any{"left_out": left},
 	}

@@ -175,3 +175,56 @@ func TestClosedRationTellsNothing(t *testing.T) {
 		}
 	})
 }
+
+// A program that faults in a loop displaces no warnings about devices, also where nobody
+// knows whose it is, and hides nothing about another device.
+func TestFaultsOfProgramsAreRationed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out told
+		r := NewRation(out.add)
+		defer r.Close()
+		fault := func(gpuID, class string) gpu.Event {
+			return gpu.Event{Code: gpu.EventDeviceFault, Severity: gpu.Warning, GPU: gpuID, Data: map[string]any{"class": class}}
+		}
+		for _, c := range []struct {
+			e    gpu.Event
+			want int
+		}{
+			{fault("GPU-a", string(gpu.FaultProgram)), PerPod}, {fault("GPU-b", string(gpu.FaultProgram)), PerPod},
+			{fault("GPU-a", string(gpu.FaultDevice)), 1000}, {gpu.Event{Code: gpu.EventForeignUse, Severity: gpu.Warning}, PerMinute},
+		} {
+			if got := admitted(r, 1000, c.e); got != c.want {
+				t.Errorf("%+v: %d of 1000 admitted, want %d", c.e, got, c.want)
+			}
+		}
+		time.Sleep(period)
+		synctest.Wait()
+		if list := out.texts(); len(list) != 3 {
+			t.Errorf("told %q", list)
+		}
+	})
+	log := New(16, time.Now())
+	quarantine := gpu.Event{Code: gpu.EventDeviceQuarantined, Severity: gpu.Serious, GPU: "GPU-a"}
+	log.Publish(quarantine)
+	for range 1000 {
+		log.Publish(gpu.Event{Code: gpu.EventDeviceFault, Severity: gpu.Warning, GPU: "GPU-a", Data: map[string]any{"class": string(gpu.FaultProgram)}})
+	}
+	kept := false
+	list, _ := log.Kept(0)
+	for _, e := range list {
+		kept = kept || e.Code == gpu.EventDeviceQuarantined
+	}
+	if !kept {
+		t.Error("faults of programs have displaced a quarantine")
+	}
+}
+
+// A user who causes warnings hides no alert about himself.
+func TestAlertsHaveARationOfTheirOwn(t *testing.T) {
+	r := NewRation(func(gpu.Event) {})
+	defer r.Close()
+	admitted(r, 1000, gpu.Event{Code: gpu.EventExpired, Severity: gpu.Warning, User: "eve"})
+	if got := admitted(r, 1000, gpu.Event{Code: gpu.EventAlert, Severity: gpu.Warning, User: "eve"}); got != PerMinute {
+		t.Errorf("%d alerts admitted", got)
+	}
+}
