@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/berth-gpu/berth/internal/file"
 )
@@ -26,6 +27,8 @@ const (
 	FileName = "hugepages.json"
 
 	always = "always"
+
+	restoreAgain = 10 * time.Second // until it is tried again to set back what was set
 )
 
 // note is the content of the file. The setting ends with the boot.
@@ -42,10 +45,11 @@ type Keeper struct {
 	log  *slog.Logger
 	file *file.State[note]
 
-	mu     sync.Mutex // guards what follows, and is held while files are written
-	users  int        // moves under way
-	before string     // what has to be set back; empty if nothing has
-	told   string     // what went wrong last
+	mu     sync.Mutex  // guards what follows, and is held while files are written
+	users  int         // moves under way
+	before string      // what has to be set back; empty if nothing has
+	told   string      // what went wrong last
+	again  *time.Timer // calls restore; nil unless the last call failed
 }
 
 // Open returns a Keeper for the setting at path, and sets back what an earlier daemon of
@@ -113,9 +117,9 @@ func (k *Keeper) begin() {
 }
 
 // restore sets back what was set, if anything was changed and nobody else has changed it
-// since. What fails is tried again after the next move. The caller holds mu.
+// since. What fails is tried again, unless memory moves then. The caller holds mu.
 func (k *Keeper) restore() {
-	if k.before == "" {
+	if k.before == "" || k.users > 0 {
 		return
 	}
 	now, err := Read(k.path)
@@ -127,6 +131,14 @@ func (k *Keeper) restore() {
 	}
 	if err != nil {
 		k.tell("huge pages are not set back to "+k.before, err)
+		if k.again == nil {
+			k.again = time.AfterFunc(restoreAgain, func() {
+				k.mu.Lock()
+				defer k.mu.Unlock()
+				k.again = nil
+				k.restore()
+			})
+		}
 		return
 	}
 	k.before = ""

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/berth-gpu/berth/internal/enforce/park/hugepages"
 )
@@ -163,4 +165,27 @@ func TestDamagedNote(t *testing.T) {
 		t.Error("it is not told")
 	}
 	m.expect("a damaged note", "always")
+}
+
+// What cannot be set back at once is set back later, without another move.
+func TestSetBackLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMachine(t, "always [madvise] never\n")
+		release := m.daemon("boot").Hold()
+		m.expect("memory moves", "always")
+		if err := os.Rename(m.kernel, m.kernel+"-away"); err != nil {
+			t.Fatal(err)
+		}
+		release()
+		time.Sleep(time.Minute)
+		if err := os.Rename(m.kernel+"-away", m.kernel); err != nil {
+			t.Fatal(err)
+		}
+		m.expect("when it fails", "always")
+		time.Sleep(time.Minute)
+		m.expect("later", "madvise")
+		if n := strings.Count(m.log.String(), "not set back"); n != 1 {
+			t.Errorf("the log has %s", &m.log)
+		}
+	})
 }
