@@ -8,7 +8,9 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batch/outcome"
@@ -115,6 +117,52 @@ func TestPipeThatNobodyReads(t *testing.T) {
 	b.piped(out)
 	if _, err := b.run(context.Background()); !errors.Is(err, io.ErrClosedPipe) || strings.Contains(err.Error(), "again") {
 		t.Errorf("%v", err)
+	}
+}
+
+// stuck is a writer that nobody reads, until it is closed.
+type stuck struct {
+	begun  func()
+	closed chan struct{}
+}
+
+func (s stuck) Write([]byte) (int, error) {
+	s.begun()
+	<-s.closed
+	return 0, io.ErrClosedPipe
+}
+
+// A run can be stopped, and a run that fails ends, though nobody reads its outcomes: no
+// worker keeps its place for a reader.
+func TestPipeThatNobodyReadsEnds(t *testing.T) {
+	for name, end := range map[string]func(r *Run, cancel func()){
+		"stopped": func(_ *Run, cancel func()) { cancel() },
+		"failed":  func(r *Run, _ func()) { r.fail(io.ErrNoProgress) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, plain(400))
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			begun := make(chan struct{})
+			out := stuck{begun: sync.OnceFunc(func() { close(begun) }), closed: make(chan struct{})}
+			defer close(out.closed)
+			b.piped(out)
+			b.opt.CommitBytes, b.opt.StopGrace = 1, 100*time.Millisecond // workers wait for the reader, too
+			r, err := b.open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				<-begun
+				end(r, cancel)
+			}()
+			if _, err := r.Run(ctx); !errors.Is(err, ErrStopped) && !errors.Is(err, io.ErrNoProgress) {
+				t.Errorf("%v", err)
+			}
+			if held := b.machine.held(); held != 0 {
+				t.Errorf("%d places were not given back", held)
+			}
+		})
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/batch/outcome"
 	"github.com/berth-gpu/berth/internal/batch/record"
+	"github.com/berth-gpu/berth/internal/text/outlet"
 )
 
 // Run is an opened run of a batch.
@@ -29,6 +30,7 @@ type Run struct {
 	source *record.Source
 	stream bool // the input cannot be read again
 	output output
+	pipe   *outlet.Writer // behind output, if outcomes are handed on; nil if not
 	before int64 // outcomes that existed when the run was opened
 	sink   *sink
 	hosts  sync.WaitGroup
@@ -109,7 +111,8 @@ func (r *Run) open(ctx context.Context) error {
 
 // openPipe opens a run that hands its outcomes on.
 func (r *Run) openPipe(spec record.Spec) error {
-	pipe, err := outcome.NewPipe(r.opt.Pipe, r.opt.Shape)
+	r.pipe = outlet.New(r.opt.Pipe, r.opt.StopGrace)
+	pipe, err := outcome.NewPipe(r.pipe, r.opt.Shape)
 	if err != nil {
 		return err
 	}
@@ -191,6 +194,7 @@ var (
 //
 // When ctx ends, workers get the stop grace to finish their batches.
 func (r *Run) Run(ctx context.Context) (Summary, error) {
+	defer context.AfterFunc(ctx, r.hurry)()
 	ctx, r.cancel = context.WithCancel(ctx)
 	defer r.cancel()
 	r.begun()
@@ -279,9 +283,9 @@ func (r *Run) work(ctx context.Context) error {
 	switch {
 	case r.err != nil:
 		return r.err
-	case err != nil:
+	case err != nil && !errors.Is(err, outlet.ErrUnread):
 		return err
-	case complete:
+	case err == nil && complete:
 		return nil
 	case r.opt.Pipe != nil:
 		return fmt.Errorf("%w: berth keeps no outcomes that it writes to standard output, so this run cannot be resumed", ErrStopped)
@@ -319,13 +323,24 @@ func (r *Run) fail(err error) {
 	}
 	r.mu.Unlock()
 	r.stop()
+	r.hurry()
 	r.cancel()
+}
+
+// hurry keeps a reader who does not read from holding up a run that is to end. What the
+// reader did not take is lost, as all that it would have got.
+func (r *Run) hurry() {
+	if r.pipe != nil {
+		r.pipe.Hurry()
+	}
 }
 
 // commit writes a group of outcomes to the disk.
 func (r *Run) commit(group []outcome.Outcome) error {
 	if err := r.output.Commit(group); err != nil {
-		r.fail(err)
+		if !errors.Is(err, outlet.ErrUnread) { // then the run is ending anyway
+			r.fail(err)
+		}
 		return err
 	}
 	if len(group) > 0 {

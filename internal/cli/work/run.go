@@ -131,7 +131,7 @@ func (o *runOptions) run(ctx context.Context) error {
 	if o.dryRun {
 		return o.podFlags.print(o)
 	}
-	shown := newRunScreen(o.Console)
+	shown := newRunScreen(ctx, o.Console)
 	above := *o.Console
 	above.Err = shown // messages about the daemon must not disturb the bars
 	options.Notify = shown.notify

@@ -15,7 +15,7 @@ import (
 // block goes away at the end.
 func TestRunScreen(t *testing.T) {
 	var err bytes.Buffer
-	s := newRunScreen(&console.Console{Env: console.Env{Err: &err}})
+	s := newRunScreen(t.Context(), &console.Console{Env: console.Env{Err: &err}})
 	s.draw([]string{"one", "two"})
 	s.say("hello %d", 1)
 	s.notify(batch.Event{Code: batch.EventReady, Text: "not told"})

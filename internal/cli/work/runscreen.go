@@ -14,12 +14,15 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/programs"
 	"github.com/berth-gpu/berth/internal/cli/view"
+	"github.com/berth-gpu/berth/internal/text/outlet"
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
 const (
 	drawEvery = 200 * time.Millisecond // on a terminal
 	sayEvery  = 5 * time.Second        // elsewhere
+
+	unreadGrace = 2 * time.Second // after a signal, for whoever reads Err
 
 	usualHeight = 24 // of a terminal that does not report its height
 )
@@ -29,12 +32,20 @@ const (
 type runScreen struct {
 	*console.Console
 
+	terminal *os.File // what Err was, if it is a file
+
 	mu   sync.Mutex // guards live, and all output
 	live *term.Live
 }
 
-func newRunScreen(con *console.Console) *runScreen {
-	return &runScreen{Console: con, live: term.NewLive(con.Err)}
+// newRunScreen makes a screen of Err, which from now on does not wait for its reader
+// beyond the end of ctx.
+func newRunScreen(ctx context.Context, con *console.Console) *runScreen {
+	terminal, _ := con.Err.(*os.File)
+	shown := outlet.New(con.Err, unreadGrace)
+	context.AfterFunc(ctx, shown.Hurry)
+	con.Err = shown
+	return &runScreen{Console: con, terminal: terminal, live: term.NewLive(shown)}
 }
 
 // follow shows the progress of the batch until ctx ends.
@@ -63,8 +74,8 @@ func (s *runScreen) follow(ctx context.Context, work *programs.Batch) {
 
 // height returns the number of lines of the terminal.
 func (s *runScreen) height() int {
-	if f, ok := s.Err.(*os.File); ok {
-		if _, height, err := xterm.GetSize(int(f.Fd())); err == nil && height > 0 {
+	if s.terminal != nil {
+		if _, height, err := xterm.GetSize(int(s.terminal.Fd())); err == nil && height > 0 {
 			return height
 		}
 	}
