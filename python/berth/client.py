@@ -252,10 +252,11 @@ class Client:
         assert self._url is not None
         host, port = self._url.hostname or "", self._url.port
         connection: http.client.HTTPConnection
+        limit = CALL_TIMEOUT if timeout is None else min(timeout, CALL_TIMEOUT)
         if self._url.scheme == "https":
-            connection = http.client.HTTPSConnection(host, port, timeout=CALL_TIMEOUT, context=self._context())
+            connection = http.client.HTTPSConnection(host, port, timeout=limit, context=self._context())
         else:
-            connection = http.client.HTTPConnection(host, port, timeout=CALL_TIMEOUT)
+            connection = http.client.HTTPConnection(host, port, timeout=limit)
         try:
             connection.connect()
         except OSError as why:

@@ -12,7 +12,7 @@ import threading
 import time
 import urllib.parse
 from typing import (
-    Any, Callable, ContextManager, Dict, Iterator, List, Mapping, Optional, Tuple, Type, TypeVar, Union, cast,
+    Any, Callable, ContextManager, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union, cast,
 )  # fmt: skip
 
 from . import calls, caps
@@ -206,7 +206,8 @@ class Lease:
         self._request, self._timeout, self._pin, self._trims = request, timeout, pin, trim_on_request
         self._client = client
         self._ttl = ttl
-        self._lock = threading.Lock()  # one acquire or release at a time; guards what follows
+        self._lock = threading.RLock()  # one acquire or release at a time, or one in a signal handler; guards what follows
+        self._asking = False
         self._granted: Optional[Dict[str, Any]] = None
         self._owner = 0  # the process that acquired it
         self._stop: Optional[Stop] = None  # ends the threads that serve it
@@ -276,9 +277,13 @@ class Lease:
     def _acquire(self) -> None:
         with self._lock:
             client = self._prepare()
-            for other in perhaps_parked():
-                run(other._waking(self._patience()))
-            self._hold(client, self._ask(client))
+            self._asking = True
+            try:
+                for other in perhaps_parked():
+                    run(other._waking(self._patience()))
+                self._hold(client, self._ask(client))
+            finally:
+                self._asking = False
             try:
                 run(self._announcing())
             except BaseException:
@@ -287,17 +292,20 @@ class Lease:
 
     def _prepare(self) -> Client:
         """Returns the client to ask, if the lease may be acquired."""
-        if self._granted is not None:
+        if self._granted is not None or self._asking:
             raise RuntimeError("lease: it is held already; make another one")
         if self._pin and cuda_started():
             raise RuntimeError("lease: pin comes too late, this process uses a GPU already: lease before that")
         self._client = self._client or Client()
         return self._client
 
-    def _hold(self, client: Client, granted: Dict[str, Any]) -> None:
-        """Takes what was granted, or gives it back if that fails."""
+    def _hold(
+        self, client: Client, granted: Dict[str, Any], devices: Sequence[Dict[str, Any]] = (), context: Optional[int] = None
+    ) -> None:
+        """Takes what was granted, or gives it back if that fails. ``devices`` and
+        ``context`` are what the daemon says of them, if it was asked."""
         self._granted = granted
-        self._owner, self._lost, self._devices, self._context_mb = os.getpid(), "", [], None
+        self._owner, self._lost, self._devices, self._context_mb = os.getpid(), "", list(devices), context
         try:
             self._serve(client)
         except BaseException:
@@ -410,11 +418,15 @@ class Lease:
         """Renews until it is released."""
         path = "/api/leases/%s/renew" % _quoted(granted["id"])
         body, interval = {"fence": granted["fence"]}, float(granted.get("ttl_seconds") or REMOTE_TTL) / RENEWALS
-        while not stop.wait(interval):
+        pause = interval
+        while not stop.wait(pause):
+            begun = time.monotonic()
             try:
-                client.call("POST", path, body, timeout=max(interval, 1.0))
+                client.call("POST", path, body, timeout=max(interval / 2, 1.0))  # to connect, and again to answer
+                pause = interval
             except BerthError as refused:
                 if not isinstance(refused, Problem) or refused.passes:
+                    pause = max(interval - (time.monotonic() - begun), 0.0)
                     continue  # the lease stands, and the daemon may be back in time
                 if not stop.is_set():
                     self._lost = refused.detail

@@ -5,6 +5,7 @@ import inspect
 import os
 import threading
 import unittest
+from unittest import mock
 
 import berth
 from berth.aio import transport
@@ -73,6 +74,20 @@ class Calls(DaemonCase):
 
 
 class Leases(DaemonCase):
+    def test_the_loop_does_not_wait_for_what_a_lease_knows(self):
+        """A daemon may be slow: nothing that is not awaited asks it."""
+
+        async def hold():
+            for pin in (False, True):
+                refuse = mock.patch.object(berth.Client, "call", side_effect=AssertionError("the loop asks"))
+                with mock.patch.dict(os.environ), refuse:
+                    async with berth.aio.lease(memory="1GiB", pin=pin) as gpu:
+                        self.assertEqual(gpu.environ()["BERTH_LEASE"], gpu.id)
+                        self.assertEqual(gpu.env["CUDA_VISIBLE_DEVICES"], gpu.uuid)
+                        await gpu.resize("2GiB")
+
+        run(hold())
+
     def test_lease(self):
         async def hold():
             async with berth.aio.lease(memory="1GiB", name="async") as gpu:
@@ -266,6 +281,8 @@ class Answers(unittest.TestCase):
         def answer(method, path, body):
             if method == "POST":
                 return 201, granted
+            if method == "GET":
+                return problem(429, "no_turn", "Later.")
             if answers:
                 return answers.pop()
             released.set()

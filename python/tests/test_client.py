@@ -5,7 +5,7 @@ import unittest
 from unittest import mock
 
 import berth
-from berth.client import default_sockets
+from berth.client import CALL_TIMEOUT, default_sockets
 
 from . import PATIENCE
 from .doors import Door, problem
@@ -50,6 +50,16 @@ class Calls(unittest.TestCase):
         with Door(lambda *_: (404, page)) as door:
             with self.assertRaisesRegex(berth.BerthError, "is not from a berth daemon"):
                 berth.Client(socket=door.path).call("GET", "/api/x")
+
+
+class Connecting(unittest.TestCase):
+    def test_a_network_that_drops_everything(self):
+        """To connect takes no longer than the caller waits: a renewal tries again in time."""
+        for timeout, limit in ((5.0, 5.0), (None, CALL_TIMEOUT), (3600.0, CALL_TIMEOUT)):
+            with mock.patch("socket.create_connection", side_effect=TimeoutError) as connect:
+                with self.assertRaises(berth.NoDaemon):
+                    berth.Client(url="127.0.0.1:1").call("GET", "/api/x", timeout=timeout)
+            self.assertEqual(connect.call_args[0][1], limit)
 
 
 class Finding(unittest.TestCase):

@@ -48,6 +48,24 @@ class Life(DaemonCase):
         with self.assertRaisesRegex(RuntimeError, "not held"):
             gpu.uuid
 
+    def test_a_signal_handler_may_release(self):
+        """Also while the lease is asked for, which the handler interrupts."""
+        gpu = berth.lease(memory=512)
+
+        def leave(*_):
+            gpu.release()
+            raise InterruptedError
+
+        self.addCleanup(signal.signal, signal.SIGUSR1, signal.signal(signal.SIGUSR1, leave))
+        with mock.patch.object(leasing.Lease, "_ask", lambda *_: signal.raise_signal(signal.SIGUSR1)):
+            with self.assertRaises(InterruptedError):
+                gpu.acquire()
+        self.assertFalse(gpu.held)
+        with self.assertRaisesRegex(RuntimeError, "held already"), mock.patch.object(leasing.Lease, "_ask", lambda *_: gpu.acquire()):
+            gpu.acquire()
+        with gpu:
+            self.assertTrue(gpu.held)
+
     def test_several_devices(self):
         with berth.lease(memory=512, gpus=3) as gpus:
             self.assertEqual(len(set(gpus.uuids)), 3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from typing import Any, AsyncContextManager, AsyncIterator, Dict, Optional, Union
+from typing import Any, AsyncContextManager, AsyncIterator, Dict, List, Optional, Tuple, Union
 
 from .. import calls, leasing
 from ..answers import Allocation, Ended
@@ -16,7 +16,7 @@ from ..memorytypes import Amount, mib
 from ..persisting import persisting
 from ..subscriptions import Callback, Deliver
 from .subscriptions import LoopCourier
-from .transport import run
+from .transport import run, send
 
 
 def lease(
@@ -101,7 +101,13 @@ class Lease(leasing.Lease):
         except BaseException:
             give_back_later(client, body["id"], None)
             raise
-        self._hold(client, granted)
+        try:
+            asked = await self._asked_ahead(client, granted)
+        except BaseException:
+            self._client = client
+            self._give_back_later(granted)
+            raise
+        self._hold(client, granted, *asked)
         try:
             await run(self._announcing())
         except BaseException:
@@ -109,6 +115,17 @@ class Lease(leasing.Lease):
                 self._give_back_later(granted)
             raise
         return self
+
+    async def _asked_ahead(self, client: Client, granted: Dict[str, Any]) -> Tuple[List[Dict[str, Any]], Optional[int]]:
+        """Returns what ``env`` needs of the daemon, which the loop must not wait for
+        later; nothing if the daemon does not answer now."""
+        try:
+            uuids = [part["gpu"] for part in granted["parts"]]
+            devices = [await send(Request("GET", "/api/gpu/status", query={"gpu": uuid}, client=client)) for uuid in uuids]
+            config = await send(Request("GET", "/api/gpu/config", client=client))
+            return [found["device"] for found in devices], int(config["context_mb"])
+        except BerthError:
+            return [], None
 
     async def __aexit__(self, *_: Any) -> None:
         granted = self._let_go()
