@@ -131,11 +131,19 @@ class _Beside:
 
     def _begin(self, frame: Frame) -> None:
         if self._read is not None and "records" in frame:
-            frame["values"] = self._each(self._read, frame["records"])
+            try:
+                frame["values"] = self._each(self._read, frame["records"])
+            except Exception as why:
+                frame["unreadable"] = why
 
     def _finish(self, frame: Frame) -> Frame:
         if "values" in frame:
-            frame["records"] = [_Failed(value) if isinstance(value, Exception) else value for value in frame.pop("values")]
+            try:
+                values = list(frame.pop("values"))
+            except Exception as why:
+                frame["unreadable"] = why
+            else:
+                frame["records"] = [_Failed(value) if isinstance(value, Exception) else value for value in values]
         return frame
 
     def answer(self, pipes: workers._Pipes, frame: Frame) -> None:
@@ -159,18 +167,23 @@ class _Beside:
         if self._write is not None and frame["type"] == "result":
             outcomes = frame["outcomes"]
             good = [place for place, outcome in enumerate(outcomes) if not isinstance(outcome, BaseException)]
-            for place, value in zip(good, self._each(self._write, [outcomes[place] for place in good])):
-                outcomes[place] = value
+            try:
+                for place, value in zip(good, self._each(self._write, [outcomes[place] for place in good])):
+                    outcomes[place] = value
+            except Exception as why:
+                frame = workers._given_up(frame["id"], why)
         pipes.write(workers._line(frame, maparrays.encode))
 
     def _each(self, function: Callable[..., Any], values: Sequence[Any]) -> Any:
-        """Gives what a function makes of each value, an exception where it
-        raises one."""
+        """Gives what a function makes of each value, an exception where it raises one
+        about the value. One about the process goes on."""
 
         def one(value: Any) -> Any:
             try:
                 return function(value)
             except Exception as why:
+                if workers.of_the_process(why):
+                    raise
                 return why
 
         return [one(value) for value in values] if self._pool is None else self._pool.map(one, values)

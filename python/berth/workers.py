@@ -160,12 +160,8 @@ def _work(process: Callable[..., Any], state: Tuple[Any, ...], batch: Dict[str, 
         outcomes = _outcomes(process, records, *state)
         return {"type": "result", "id": id, "outcomes": outcomes}
     except Exception as why:
-        if out_of_memory(why):
-            why.__traceback__ = None  # its frames hold the arrays
-            trim()
-            return {"type": "oom", "id": id, "text": _text(why)}
-        if broken_device(why):
-            raise  # this process cannot use its GPU any more: another one can
+        if of_the_process(why):
+            return _given_up(id, why)
         if len(batch.get("records", ())) == 1:
             _show(why)  # the record is found; where it failed goes to the log
         elif isinstance(why, Miscounted) and not _SHOWN.setdefault(("miscounted", 0), 0):
@@ -173,6 +169,16 @@ def _work(process: Callable[..., Any], state: Tuple[Any, ...], batch: Dict[str, 
             # One by one they may pass, and nobody would know that the function is wrong.
             print("%s. Its records are given to it in smaller batches now." % why, file=sys.stderr, flush=True)
         return {"type": "error", "id": id, "text": _text(why)}
+
+
+def _given_up(id: int, why: Exception) -> Dict[str, Any]:
+    """Returns the frame that answers a batch if its records are not to blame, or ends the
+    worker."""
+    if not out_of_memory(why):
+        raise why  # this process cannot use its GPU any more: another one can
+    why.__traceback__ = None  # its frames hold the arrays
+    trim()
+    return {"type": "oom", "id": id, "text": _text(why)}
 
 
 SINGLY = "a function gets a list of records and returns a list of outcomes; for one record at a time, give each=True"
@@ -295,11 +301,17 @@ def _for_each(process: Callable[..., Any]) -> Callable[..., List[Any]]:
         try:
             return process(record, *state)
         except Exception as why:
-            if out_of_memory(why) or broken_device(why):
+            if of_the_process(why):
                 raise
             return why
 
     return batch
+
+
+def of_the_process(why: BaseException) -> bool:
+    """Whether an exception is about this process and not about the record: memory ran
+    out, or the GPU is lost."""
+    return out_of_memory(why) or broken_device(why)
 
 
 def out_of_memory(why: BaseException) -> bool:

@@ -134,3 +134,32 @@ def no_model():
 
 def with_model(records, model):
     return records
+
+
+def _once():
+    """Whether this is the first time that anybody asks."""
+    try:
+        os.close(os.open(os.path.join(os.environ["MAP_FOLDER"], "met"), os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
+
+
+_LOST = []  # not empty: this process has lost its GPU
+
+
+def lost_once(value):
+    if _LOST or _once():
+        _LOST.append(value)
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+    return value
+
+
+def hungry_once(value):
+    if _once():
+        raise MemoryError
+    return value
+
+
+def huge(numbers):
+    return [10**5000 if n == 2 else n for n in numbers]
