@@ -43,16 +43,17 @@ def host_list(hosts: Union[str, Iterable[str]]) -> str:
 
 def gather(folder: str, modules: Iterable[str], files: Iterable[str]) -> None:
     """Copies this package, modules and files into a folder."""
-    _copy(PACKAGE, os.path.join(folder, "berth"))
+    sources: Dict[str, str] = {}
+    _copy(PACKAGE, os.path.join(folder, "berth"), sources)
     for name in sorted({module.split(".")[0] for module in modules if module} - {"berth"}):
         source = _home(name)
         if source is not None:
-            _copy(source, os.path.join(folder, os.path.basename(source)))
+            _copy(source, os.path.join(folder, os.path.basename(source)), sources)
     for path in files:
         relative = os.path.relpath(path)
         if relative.startswith(os.pardir) or os.path.isabs(path):
             relative = os.path.basename(os.path.abspath(path))
-        _copy(path, os.path.join(folder, relative))
+        _copy(path, os.path.join(folder, relative), sources)
 
 
 def _home(module: str) -> Optional[str]:
@@ -68,14 +69,36 @@ def _home(module: str) -> Optional[str]:
     return os.path.dirname(file) if os.path.basename(file) == "__init__.py" else file
 
 
-def _copy(source: str, target: str) -> None:
-    if os.path.exists(target):
-        return
+def _copy(source: str, target: str, sources: Dict[str, str]) -> None:
+    """Copies a file or a folder. ``sources`` has where what is there came from, by where
+    it is: nothing is left out because something else has its name."""
+    source, target = os.path.abspath(source), os.path.normpath(target)
+    whole = os.path.isdir(source) and os.path.isdir(target) and target not in sources  # so far it has parts of it
+    if os.path.exists(target) and not whole:
+        there = _source(target, sources)
+        if there is not None and os.path.realpath(there) == os.path.realpath(source):
+            return
+        raise BerthError(
+            "map: %s and %s would have one name on the hosts: rename one, or put them into different folders below this one"
+            % (there or os.path.basename(target), source)
+        )
+    sources[target] = source
     try:
         os.makedirs(os.path.dirname(target), exist_ok=True)
         if os.path.isdir(source):
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", ".git"))
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", ".git"), dirs_exist_ok=True)
         else:
             shutil.copyfile(source, target)
     except (OSError, shutil.Error) as why:
         raise BerthError("map: %s cannot go to the hosts: %s" % (source, why)) from None
+
+
+def _source(target: str, sources: Dict[str, str]) -> Optional[str]:
+    """Returns what a file was copied from, by itself or with a folder."""
+    rest = ""
+    while target not in sources:
+        target, _, name = target.rpartition(os.sep)
+        if not target:
+            return None
+        rest = os.path.join(name, rest) if rest else name
+    return os.path.join(sources[target], rest) if rest else sources[target]
