@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import io
+import itertools
 import os
 import pickle
 import runpy
@@ -45,6 +46,7 @@ class Writer:
     def __init__(self, folder: str, main: Optional[Main]):
         self._folder, self._main = folder, main
         self._known: Dict[types.FunctionType, Any] = {}  # how each function of the program travels
+        self._numbers = itertools.count()  # of files: calls may be pickled in several threads at once
 
     def dumps(self, value: Any) -> bytes:
         file = io.BytesIO()
@@ -55,7 +57,7 @@ class Writer:
         """Returns how a function or a class of this program is pickled."""
         if isinstance(thing, types.FunctionType):
             if thing not in self._known:
-                self._known[thing] = self._by_source(thing)
+                self._known.setdefault(thing, self._by_source(thing))
             return self._known[thing]
         if self._main is None:
             raise BerthError(
@@ -71,7 +73,7 @@ class Writer:
             if self._main is None or "<" in function.__qualname__:
                 raise  # the program cannot be imported, or does not have it by a name
             return NotImplemented
-        path = write(self._folder, "function-%d.py" % len(self._known), source.text)
+        path = write(self._folder, "function-%d.py" % next(self._numbers), source.text)
         return function_of, (path, source.name)
 
 
@@ -150,7 +152,12 @@ def pack(data: bytes, path: str) -> str:
     if len(data) <= INLINE:
         return "=" + base64.b64encode(data).decode()
     with open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-        file.write(data)
+        try:
+            file.write(data)
+            file.flush()
+        except OSError:
+            os.unlink(path)  # the disk may be full
+            raise
     return path
 
 

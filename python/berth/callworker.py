@@ -75,7 +75,13 @@ class _Calls:
         os.pwrite(self._begun, b"\1", number)
         since = time.perf_counter()
         how, value, place = self._call(packed)
-        return [number, how, pack(value, os.path.join(self._folder, "outcome-%d" % number)), place, time.perf_counter() - since]
+        path = os.path.join(self._folder, "outcome-%d" % number)
+        try:
+            text = pack(value, path)
+        except OSError as why:
+            how, value, place = self._failure(BerthError("executor: what came of the call cannot be kept: %s" % why))
+            text = pack(value, path)
+        return [number, how, text, place, time.perf_counter() - since]
 
     def _call(self, packed: str) -> Tuple[str, bytes, str]:
         try:
