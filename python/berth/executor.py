@@ -12,9 +12,7 @@ import concurrent.futures
 import itertools
 import json
 import os
-import shutil
 import sys
-import tempfile
 import threading
 import time
 import weakref
@@ -24,13 +22,12 @@ from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Optiona
 from .asking import devices
 from .callpickle import Dumps, Writer, loads, main_program, pack, unpack
 from .client import BerthError, Client
-from .maprun import Runner, check_places, run_command, worker_program
+from .maprun import NO_LIMIT, Folder, Runner, check_places, run_command, time_limit, worker_program
 from .memorytypes import Amount, mib
 
 AHEAD = 0.05  # seconds; calls that take less than that together are sent before workers are free
 MOST_AHEAD = 512  # calls
 MOST_BYTES = 4 << 20  # that are sent at a time
-NO_LIMIT = 10_000  # days
 
 T = TypeVar("T")
 
@@ -100,19 +97,17 @@ class Executor(concurrent.futures.Executor):
         check_places("executor", gpus, workers_per_gpu)
         if max_workers is not None and (not isinstance(max_workers, int) or max_workers < 1):
             raise ValueError("executor: max_workers is a number from 1, not %r" % (max_workers,))
-        for what, seconds in (("timeout", timeout), ("ready_timeout", ready_timeout)):
-            if seconds is not None and not 0 < seconds < NO_LIMIT * 86400:
-                raise ValueError("executor: %s is a number of seconds above 0, not %r" % (what, seconds))
         if initializer is not None and not callable(initializer):
             raise TypeError("executor: initializer must be a function, and %r is none" % (initializer,))
         command = run_command("executor", name or "executor", client, {
             "batch": 1, "cost": "none", "tries": 1, "workers": max_workers, "workers_per_gpu": workers_per_gpu,
             "gpus": gpus, "memory": None if memory is None else "%dMiB" % mib(memory), "where": where, "service": service,
-            "timeout": "%dd" % NO_LIMIT if timeout is None else "%fs" % timeout,
-            "ready_timeout": None if ready_timeout is None else "%fs" % ready_timeout,
+            "timeout": time_limit("executor", "timeout", timeout) or "%dd" % NO_LIMIT,
+            "ready_timeout": time_limit("executor", "ready_timeout", ready_timeout),
         })  # fmt: skip
         places = None if gpus == "all" else int(gpus) * workers_per_gpu
-        folder = tempfile.mkdtemp(prefix="berth-executor-")
+        own = Folder("berth-executor-", atexit=False)  # calls are made at the exit, too
+        folder = own.path
         main = main_program()
         self._dumps = dumps or Writer(folder, main).dumps
         try:
@@ -122,17 +117,16 @@ class Executor(concurrent.futures.Executor):
             program = {"folder": folder, "main": main, "argv": list(sys.argv)}
             command += ["--", sys.executable, worker_program(folder, "callworker", program)]
         except BaseException:
-            shutil.rmtree(folder)
+            own.remove()
             raise
         most = [number for number in (max_workers, places) if number is not None]
-        self._work = _Work(folder, command, progress, min(most, default=0), workers_per_gpu, client)
-        self._owner = os.getpid()
+        self._work = _Work(own, command, progress, min(most, default=0), workers_per_gpu, client)
         weakref.finalize(self, self._work.close).atexit = False  # one that is forgotten does its calls, and ends
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
         """Makes a call in a worker, and returns its future at once. The call is
         pickled here, and refused if that cannot be."""
-        if self._owner != os.getpid():
+        if not self._work.is_mine():
             raise RuntimeError("executor: it belongs to the parent of this process: make another one here")
         if not callable(fn):
             raise TypeError("executor: %r is not a function" % (fn,))
@@ -228,9 +222,11 @@ class _Work:
     """The calls of an executor, and the thread that has ``berth run`` do them."""
 
     def __init__(
-        self, folder: str, command: List[str], progress: bool, workers: int, per_gpu: int, client: Optional[Client]
+        self, folder: Folder, command: List[str], progress: bool, workers: int, per_gpu: int, client: Optional[Client]
     ):
-        self._folder, self._command, self._progress, self._client = folder, command, progress, client
+        self._own, self._folder = folder, folder.path
+        self._command, self._progress, self._client = command, progress, client
+        self._owner = os.getpid()
         self._workers, self._per_gpu = workers, per_gpu  # 0 workers: as many as there are GPUs
         self._seconds = float("inf")  # that calls take, of late
         self._lock = threading.RLock()  # guards what follows; a collection of garbage may close an executor anywhere
@@ -242,6 +238,11 @@ class _Work:
         self._thread: Optional[threading.Thread] = None
         self._wake: Tuple[int, int] = (-1, -1)  # a pipe: a byte has the thread look again
         _ALL.add(self)
+
+    def is_mine(self) -> bool:
+        """Whether the calls are this process's, and not its parent's: a child of a fork
+        has a copy, whose lock may be held for ever."""
+        return self._owner == os.getpid()
 
     def add(self, future: "Future[Any]", data: bytes) -> None:
         with self._lock:
@@ -257,23 +258,27 @@ class _Work:
 
     def close(self, cancel: bool = False) -> None:
         """Takes no more calls."""
+        if not self.is_mine():
+            return
         with self._lock:
             self._closed = True
             cancelled = list(self._waiting) if cancel else []
             if self._thread is None:
-                shutil.rmtree(self._folder, ignore_errors=True)
+                self._own.remove()
             self._rouse()
         for future, _ in cancelled:
             future.cancel()  # outside of the lock: callbacks may come back here
 
     def stop(self) -> None:
         """Ends the workers, whatever they do."""
+        if not self.is_mine():
+            return
         with self._lock:
             self._stopped = True
         self.close(cancel=True)
 
     def join(self) -> None:
-        if self._thread is not None and self._thread is not threading.current_thread():
+        if self.is_mine() and self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
     def __str__(self) -> str:
@@ -337,7 +342,7 @@ class _Work:
         for future in left:
             if future.running() or future.set_running_or_notify_cancel():
                 future.set_exception(BrokenWorker(why))
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._own.remove()
 
     def _room(self) -> bool:
         return len(self._sent) < self._most() if self._waiting else self._closed

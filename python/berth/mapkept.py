@@ -39,6 +39,7 @@ class Kept:
         self._places: Dict[int, Tuple[bytes, int, int]] = {}  # digest, offset and length, by number
         self._waiting: Dict[int, bytes] = {}  # digests of records without an outcome
         self._file = _locked(self.path, name)
+        self._owner = os.getpid()
         try:
             self._begin(name, function)
         except BaseException:
@@ -102,6 +103,9 @@ class Kept:
         os.unlink(self.path)
 
     def close(self) -> None:
+        if self._owner == os.getpid() and not self._file.closed:
+            self._file.flush()
+            fcntl.flock(self._file, fcntl.LOCK_UN)  # a process that was forked from this one may keep the file open
         self._file.close()
 
 
@@ -127,7 +131,7 @@ def _json(value: Any) -> bytes:
 def _read_arrays(line: bytes) -> Any:
     try:
         return maparrays.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -12,7 +12,6 @@ import itertools
 import json
 import os
 import sys
-import tempfile
 import time
 from typing import (
     Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Union,
@@ -22,7 +21,7 @@ from . import maparrays, workers
 from .client import BerthError, Client
 from .maphosts import away, gather
 from .mapkept import Kept, kept_file
-from .maprun import Runner, check_places, run_command, worker_program, write
+from .maprun import Folder, Runner, check_places, run_command, time_limit, worker_program, write
 from .mapsource import source_of
 from .memorytypes import mib
 from .mistakes import explained
@@ -263,7 +262,8 @@ class _Call:
         self._command = run_command("map", self._title, client, {
             "batch": batch, "workers_per_gpu": workers_per_gpu, "gpus": gpus,
             "memory": None if memory is None else "%dMiB" % mib(memory), "where": where, "service": service,
-            "timeout": timeout, "ready_timeout": ready_timeout, "cost": "none" if self._in_turn else None,
+            "timeout": time_limit("map", "timeout", timeout),
+            "ready_timeout": time_limit("map", "ready_timeout", ready_timeout), "cost": "none" if self._in_turn else None,
             "output_format": "numbered", "expect": len(records) if isinstance(records, collections.abc.Sized) else None,
         }) + elsewhere  # fmt: skip
 
@@ -288,7 +288,7 @@ class _Call:
         for chunk in chunks:  # workers are not started before there is a record for them
             yield self._drain()
             if chunk:
-                with tempfile.TemporaryDirectory(prefix="berth-map-") as folder:
+                with Folder("berth-map-") as folder:
                     yield from self._run(itertools.chain([chunk], chunks), self._program(folder), folder if self._away else None)
                 break
         yield self._drain()
@@ -308,7 +308,7 @@ class _Call:
             raise BerthError("map: berth run gave %d outcomes for %d records" % (came, self._fed))
 
     def _room(self) -> bool:
-        return not self._in_turn or self._fed - self.given < AHEAD * self._batch
+        return not self._in_turn or self.taken - self.given < AHEAD * self._batch
 
     def _drain(self) -> List[Outcome]:
         local, self._local = self._local, []
@@ -394,7 +394,12 @@ class _Call:
     def _decode(self, lines: List[bytes]) -> List[Outcome]:
         text = b"[" + b",".join(lines) + b"]"
         self.suspicious = self.suspicious or b'"_error"' in text
-        group: List[Outcome] = maparrays.loads(text)
+        group: List[Outcome]
+        try:
+            group = maparrays.loads(text)
+        except (ValueError, RecursionError):
+            group = [_outcome(line) for line in lines]  # at least one of them cannot be read
+            self.suspicious = True
         if self._numbers:
             group = [(self._numbers.pop(number, number), outcome) for number, outcome in group]
         if self._kept is not None:
@@ -419,6 +424,16 @@ class _Call:
             return worker_program(folder, "mapworker", work)
         gather(folder, [source.module for source in self._functions.values()], self._files)
         return os.path.basename(worker_program(folder, "mapworker", work, here=False))
+
+
+def _outcome(line: bytes) -> Outcome:
+    """Returns the outcome in a line, or a failure if this Python cannot read it: a
+    whole number may be too long for it, or a list too deep."""
+    try:
+        return maparrays.loads(line)  # type: ignore[no-any-return]
+    except (ValueError, RecursionError) as why:
+        error = "the outcome cannot be read: %s: %s" % (type(why).__name__, why)
+        return [int(line[1 : line.index(b",")]), {"_error": error}]
 
 
 def _encoder() -> Callable[[Any], str]:

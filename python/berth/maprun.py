@@ -6,6 +6,7 @@ running.
 
 from __future__ import annotations
 
+import codecs
 import collections
 import fcntl
 import html
@@ -16,6 +17,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+import weakref
 from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Tuple, Union
 
 from .client import BerthError, Client
@@ -24,6 +27,8 @@ from .workers import AS_BEFORE
 STOP_SECONDS = 10.0  # workers get five of them to finish their batch
 READ_BYTES = 1 << 20
 PIPE_BYTES = 1 << 20
+INPUT_END = "the end"  # the line after the last record: it is no JSON
+NO_LIMIT = 10_000  # days
 
 
 def run_command(who: str, name: str, client: Optional[Client], options: Dict[str, Any]) -> List[str]:
@@ -38,7 +43,7 @@ def run_command(who: str, name: str, client: Optional[Client], options: Dict[str
         )
     if client is not None and not client.local:
         raise BerthError("%s: the workers are processes of this machine, so it needs the daemon's socket, not a URL" % who)
-    command = [_berth(who), "run", "--input", "-", "--input-format", "jsonl", "--output", "-", "--name", name, "--allow-failures"]
+    command = [_berth(who), "run", "--input", "-", "--input-format", "jsonl", "--input-end", INPUT_END, "--output", "-", "--name", name, "--allow-failures"]
     if client is not None:
         command += ["--socket", client.sockets[0]]
     for flag, value in options.items():
@@ -53,6 +58,37 @@ def check_places(who: str, gpus: Union[int, str], workers_per_gpu: int) -> None:
         raise ValueError("%s: workers_per_gpu is a number from 1, not %r" % (who, workers_per_gpu))
     if gpus != "all" and (not isinstance(gpus, int) or gpus < 1):
         raise ValueError('%s: gpus is "all" or a number from 1, not %r' % (who, gpus))
+
+
+def time_limit(who: str, what: str, seconds: Optional[float]) -> Optional[str]:
+    """Returns a number of seconds as berth run takes it."""
+    if seconds is not None and not 0 < seconds < NO_LIMIT * 86400:
+        raise ValueError("%s: %s is a number of seconds above 0, not %r" % (who, what, seconds))
+    return None if seconds is None else "%fs" % seconds
+
+
+class Folder:
+    """A temporary folder. The process that made it removes it, and no child does that
+    has a copy of this object from before a fork."""
+
+    def __init__(self, prefix: str, atexit: bool = True):
+        self.path = tempfile.mkdtemp(prefix=prefix)
+        self._remove = weakref.finalize(self, _remove_folder, self.path, os.getpid())
+        self._remove.atexit = atexit
+
+    def __enter__(self) -> str:
+        return self.path
+
+    def __exit__(self, *_: Any) -> None:
+        self.remove()
+
+    def remove(self) -> None:
+        self._remove()
+
+
+def _remove_folder(path: str, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def worker_program(folder: str, module: str, work: Dict[str, Any], here: bool = True) -> str:
@@ -90,7 +126,9 @@ class Runner:
     def __init__(self, who: str, command: List[str], progress: bool = True, prints: bool = False, folder: Optional[str] = None):
         self._who = who
         self._forward, self._prints = progress, prints
+        self._owner = os.getpid()
         self._half = ""  # a line that is not whole yet
+        self._text = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._bar = notebook_bar() if progress else None
         self._said: Deque[str] = collections.deque(maxlen=20)  # the last lines of its standard error
         # On a terminal, berth run draws bars by itself. Elsewhere, a notebook
@@ -104,6 +142,14 @@ class Runner:
             assert pipe is not None
             os.set_blocking(pipe.fileno(), False)
             _widen(pipe.fileno())
+        _RUNNERS.add(self)
+
+    def disown(self) -> None:
+        """Closes the pipes in a child of a fork. They are its parent's: if the child
+        kept them, berth run would not see the end of the parent."""
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
 
     def __enter__(self) -> "Runner":
         return self
@@ -119,14 +165,15 @@ class Runner:
         a chunk was taken. ``room`` is asked again after each of them, and when
         there is something to read at the descriptor ``wake``."""
         process = self._process
-        unsent, half = memoryview(b""), b""
+        unsent = memoryview(b"")
+        half: List[bytes] = []  # pieces of a line that is not whole yet
         with selectors.DefaultSelector() as waiting:
             waiting.register(process.stdout, selectors.EVENT_READ)
             if process.stderr is not None:
                 waiting.register(process.stderr, selectors.EVENT_READ)
             if wake is not None:
                 waiting.register(wake, selectors.EVENT_READ)
-            feeding = ended = False
+            feeding = ended = last = False
             while len(waiting.get_map()) > feeding + (wake is not None):
                 wanted = process.stdin is not None and (bool(unsent) or room())
                 if wanted and not feeding:
@@ -135,15 +182,18 @@ class Runner:
                     waiting.unregister(process.stdin)
                 feeding = wanted
                 for key, _ in waiting.select():
+                    if self._owner != os.getpid():
+                        raise BerthError("%s: its outcomes belong to the parent of this process" % self._who)
                     if key.fileobj is process.stdin:
                         if not unsent:
                             chunk = next(chunks, None)
-                            ended = chunk is None
-                            unsent = memoryview(chunk or b"")
+                            last = chunk is None
+                            # By a message: a process that was forked from this one may keep the pipe open.
+                            unsent = memoryview((INPUT_END + "\n").encode() if chunk is None else chunk)
                             yield []
                         if unsent:
                             unsent, ended = self._send(unsent)
-                        if ended:
+                        if ended or last and not unsent:
                             waiting.unregister(process.stdin)
                             self._close_input()
                             feeding, unsent = False, memoryview(b"")
@@ -154,12 +204,13 @@ class Runner:
                     elif not data:
                         waiting.unregister(key.fileobj)
                     elif key.fileobj is process.stdout:
-                        lines = (half + data).split(b"\n")
-                        half = lines.pop()
-                        if lines:
+                        half.append(data)
+                        if b"\n" in data:
+                            lines = b"".join(half).split(b"\n")
+                            half = [lines.pop()]
                             yield lines
                     else:
-                        self._say(data.decode("utf-8", "replace"))
+                        self._say(data)
 
     def _send(self, unsent: memoryview) -> Tuple[memoryview, bool]:
         """Sends what the pipe takes. Returns the rest, and whether berth run
@@ -177,17 +228,16 @@ class Runner:
             self._process.stdin.close()
             self._process.stdin = None
 
-    def _say(self, text: str) -> None:
-        self._said.extend(line for line in text.splitlines() if line.strip())
+    def _say(self, data: bytes) -> None:
+        text = self._text(data)
+        lines = (self._half + text).splitlines(keepends=True)
+        self._half = "" if not lines or lines[-1].endswith("\n") else lines.pop()
+        self._said.extend(line.rstrip() for line in lines if line.strip())
         if self._bar is not None:
-            lines = (self._half + text).splitlines(keepends=True)
-            self._half = "" if not lines or lines[-1].endswith("\n") else lines.pop()
             _show("".join(line for line in lines if not self._bar.take(line)))
         elif self._forward:
             _show(text)
         elif self._prints:
-            lines = (self._half + text).splitlines(keepends=True)
-            self._half = "" if not lines or lines[-1].endswith("\n") else lines.pop()
             _show("".join(line for line in lines if line.startswith("[worker ") and "] " + AS_BEFORE not in line))
 
     def check(self) -> None:
@@ -195,11 +245,13 @@ class Runner:
         code = self._process.wait()
         if code == 0:
             return
-        reasons = [line[len("berth: ") :] for line in self._said if line.startswith("berth: ")]
+        reasons = [line[len("berth: ") :] for line in (*self._said, self._half) if line.startswith("berth: ")]
         raise BerthError("%s: berth run ended with status %d: %s" % (self._who, code, reasons[-1] if reasons else "see above"))
 
     def stop(self) -> None:
-        """Ends berth run with its workers, if it still runs."""
+        """Ends berth run with its workers, if it still runs and is this process's."""
+        if self._owner != os.getpid():
+            return
         process = self._process
         try:
             if process.poll() is None:
@@ -211,6 +263,17 @@ class Runner:
             process.communicate()
             if not isinstance(why, subprocess.TimeoutExpired):
                 raise
+
+
+_RUNNERS: "weakref.WeakSet[Runner]" = weakref.WeakSet()
+
+
+def _disown() -> None:
+    for runner in list(_RUNNERS):
+        runner.disown()
+
+
+os.register_at_fork(after_in_child=_disown)
 
 
 class NotebookBar:

@@ -18,7 +18,7 @@ import unittest
 from unittest import mock
 
 import berth
-from berth import executor
+from berth import callpickle, callworker, executor, mapsource, maprun
 
 from . import PATIENCE, executorcalls
 from .test_mapping import ROOT, MapCase
@@ -59,6 +59,47 @@ class ExecutorCase(MapCase):
             env={**os.environ, "PYTHONPATH": ROOT},
         )  # fmt: skip
         return done.stdout, done.stderr
+
+
+class Forking(ExecutorCase):
+    def test_a_child_that_lives_on(self):
+        """It has copies of the pipes, and the executor ends all the same."""
+        for name, keep in (("pipes that are closed", contextlib.nullcontext()), ("pipes that stay", mock.patch.object(maprun.Runner, "disown", lambda _: None))):
+            with self.subTest(name), keep, contextlib.ExitStack() as until:
+                with self.pool(1) as pool:
+                    self.assertEqual(pool.submit(executorcalls.add, 1).result(), 1)
+                    until.enter_context(self.forked())
+
+    def test_a_child_that_ends_takes_nothing_from_its_parent(self):
+        pool = self.pool(1)
+
+        def ends():
+            with pool._work._lock:  # whoever held it does not live here
+                executor._finish()
+            pool.shutdown()
+            pool._work._own._remove()  # what happens at its exit
+
+        with self.forked(ends):
+            pass
+        self.assertEqual(pool.submit(executorcalls.add, 1).result(), 1)
+
+    def test_functions_of_one_name_that_are_submitted_at_once(self):
+        """Each has a file of its own, whoever comes first."""
+        writer = callpickle.Writer(str(self.path), None)
+        source = mapsource.Source("", "f", "def f(): pass")
+        with mock.patch.object(callpickle, "source_of", return_value=source):
+            self.assertNotEqual(writer._by_source(executorcalls.add), writer._by_source(executorcalls.fail))
+
+    def test_an_outcome_that_does_not_fit_on_the_disk(self):
+        calls = object.__new__(callworker._Calls)
+        calls._folder, calls._program, calls._dumps, calls.broken = str(self.path), None, pickle.dumps, False
+        calls._begun = os.open(self.path / "begun", os.O_RDWR | os.O_CREAT)
+        self.addCleanup(os.close, calls._begun)
+        call = callpickle.pack(pickle.dumps((bytes, (1 << 20,), {})), "")
+        with mock.patch.object(callpickle, "open", create=True, side_effect=OSError(28, "No space left on device")):
+            number, how, packed, _, _ = calls.answer(0, call)
+        self.assertEqual((number, how), (0, "raised"))
+        self.assertRegex(str(pickle.loads(callpickle.unpack(packed))), "cannot be kept: .*No space left")
 
 
 class Calling(ExecutorCase):

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -64,7 +65,119 @@ class MapCase(DaemonCase):
         )  # fmt: skip
 
 
+    @contextlib.contextmanager
+    def forked(self, code=lambda: None):
+        """A process that is forked here, and lives as long as the block."""
+        alive, end = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.close(end)
+                code()
+                os.read(alive, 1)
+                os._exit(0)
+            finally:
+                os._exit(1)
+        os.close(alive)
+        try:
+            yield pid
+        finally:
+            os.close(end)
+            self.assertEqual(os.waitpid(pid, 0)[1], 0)
+
+
+class Forking(MapCase):
+    def test_a_child_that_lives_on(self):
+        """It has copies of the pipes, and the map ends all the same."""
+        for name, keep in (("pipes that are closed", contextlib.nullcontext()), ("pipes that stay", mock.patch.object(maprun.Runner, "disown", lambda _: None))):
+            with self.subTest(name), keep:
+                outcomes = self.quiet(berth.imap, mapjobs.double, range(500))
+                first = next(outcomes)
+                with self.forked():
+                    self.assertEqual([first, *outcomes], [2 * n for n in range(500)])
+
+    def test_a_child_takes_nothing_from_its_parent(self):
+        outcomes = self.quiet(berth.imap, mapjobs.double, range(3000))
+        first = next(outcomes)
+
+        def other():
+            outcomes.close()
+
+        def reader():
+            with self.assertRaisesRegex(berth.BerthError, "belong to the parent"):
+                list(outcomes)
+
+        with self.forked(other), self.forked(reader):
+            self.assertEqual([first, *outcomes], [2 * n for n in range(3000)])
+
+    def test_a_program_that_is_killed_beside_its_child(self):
+        """berth run sees the end of the program, and not that of its child."""
+        os.mkfifo(self.path / "alive")
+        os.mkfifo(self.path / "arriving")
+        os.mkfifo(self.path / "gate")
+        program = self.script(
+            "import os\n"
+            "for n in berth.imap(mapjobs.gated, range(9), each=True, batch=1, progress=False):\n"
+            "    if n == 0 and os.fork() == 0:\n"
+            "        os.closerange(0, 3)\n"
+            "        open(os.path.join(os.environ['MAP_FOLDER'], 'alive')).read()\n"
+            "        os._exit(0)\n"
+        )
+        end = open(self.path / "alive", "w")  # the child is there
+        self.addCleanup(end.close)
+        int((self.path / "arriving").read_text())  # a worker waits at the gate
+        program.kill()
+        program.communicate()
+        self.wait_until(lambda: not self.daemon.leases()["leases"], "all leases are given back")
+        shutil.rmtree(self.path / "tmp", ignore_errors=True)  # a program that is killed leaves its folder
+        (self.path / "tmp").mkdir()
+
+    def test_a_map_with_a_name_beside_a_child(self):
+        kept = Kept("forked", "module.function")
+        with self.forked():
+            kept.close()
+            Kept("forked", "module.function").close()  # the child does not keep the lock
+
+
 class Mapping(MapCase):
+    def test_time_limits(self):
+        self.assertEqual(self.map(mapjobs.double, range(3), timeout=60, ready_timeout=90.5), [0, 2, 4])
+        for limit in (0, -1):
+            with self.assertRaisesRegex(ValueError, "map: timeout is a number of seconds above 0"):
+                self.map(mapjobs.double, range(3), timeout=limit)
+
+    def test_a_gpu_that_is_lost_while_outcomes_are_written(self):
+        """CUDA reports errors late: the records are done by another worker."""
+        for threads in (0, 4):
+            with self.subTest(threads):
+                (self.path / "met").unlink(missing_ok=True)
+                outcomes = self.map(mapjobs.double, range(300), write=mapjobs.lost_once, io_threads=threads)
+                self.assertEqual(outcomes, [2 * n for n in range(300)])
+
+    def test_memory_that_runs_out_beside_the_function(self):
+        for role in ("read", "write"):
+            for threads in (0, 4):
+                with self.subTest((role, threads)):
+                    (self.path / "met").unlink(missing_ok=True)
+                    outcomes = self.map(mapjobs.double, range(300), io_threads=threads, **{role: mapjobs.hungry_once})
+                    self.assertEqual(outcomes, [2 * n for n in range(300)])
+
+    @unittest.skipUnless(hasattr(sys, "get_int_max_str_digits"), "this Python reads any number")
+    def test_an_outcome_that_cannot_be_read(self):
+        outcomes = self.map(mapjobs.huge, range(5), errors="mark")
+        self.assertEqual(outcomes[:2] + outcomes[3:], [0, 1, 3, 4])
+        self.assertRegex(outcomes[2]["_error"], "cannot be read: ValueError")
+
+    def test_what_is_kept_is_not_room(self):
+        """Records whose outcomes are there already count as well: imap holds them
+        while an earlier one is missing."""
+        call = object.__new__(mapping._Call)
+        call._in_turn, call._batch, call._fed, call.given = True, 1, 10, 3000
+        call.taken = call.given + mapping.AHEAD - 1
+        self.assertTrue(call._room())
+        call.taken += 1
+        self.assertFalse(call._room())
+
     def test_a_list(self):
         self.assertEqual(self.map(mapjobs.double, range(2000)), [2 * n for n in range(2000)])
 
@@ -432,6 +545,59 @@ class Stopping(MapCase):
         self.assertFalse(os.path.exists(kept_file("again")))
 
 
+class Speaking(unittest.TestCase):
+    def test_an_error_in_two_pieces(self):
+        """What berth run ended with is told whole, however the pipe cuts it."""
+        text = "berth: there is no wörker\n".encode()
+        for cut in range(len(text)):
+            runner = maprun.Runner("map", [sys.executable, "-c", "raise SystemExit(3)"], progress=False)
+            with runner:
+                runner._say(text[:cut])
+                runner._say(text[cut:])
+                with self.assertRaisesRegex(berth.BerthError, "status 3: there is no wörker$"):
+                    runner.check()
+                runner._process = mock.MagicMock(**{"poll.return_value": 3})
+
+
+class Gathering(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = pathlib.Path(folder.name)
+        self.target = self.path / "target"
+        self.target.mkdir()
+        for name in ("x/weights.pt", "y/weights.pt", "y/other.pt"):
+            (self.path / name).parent.mkdir(exist_ok=True)
+            (self.path / name).write_text(name)
+
+    def gather(self, *names):
+        maphosts.gather(str(self.target), ["tests.mapjobs"], [str(self.path / name) for name in names])
+
+    def test_two_files_of_one_name(self):
+        with self.assertRaisesRegex(berth.BerthError, "x/weights.pt and .*y/weights.pt would have one name"):
+            self.gather("x/weights.pt", "y/weights.pt")
+
+    def test_a_file_that_has_the_name_of_a_module(self):
+        (self.path / "tests").write_text("no folder")
+        with self.assertRaisesRegex(berth.BerthError, "tests would have one name"):
+            self.gather("tests")
+
+    def test_a_file_twice(self):
+        self.gather("x/weights.pt", "x/weights.pt", "y")
+        self.assertEqual((self.target / "weights.pt").read_text(), "x/weights.pt")
+        self.assertEqual((self.target / "y" / "other.pt").read_text(), "y/other.pt")
+
+    def test_a_folder_and_a_file_of_it(self):
+        before = os.getcwd()
+        os.chdir(self.path)
+        self.addCleanup(os.chdir, before)
+        for names in (["y", "y/weights.pt"], ["y/weights.pt", "y"]):
+            shutil.rmtree(self.target)
+            self.target.mkdir()
+            self.gather(*names)
+            self.assertEqual(sorted(os.listdir(self.target / "y")), ["other.pt", "weights.pt"])
+
+
 class Keeping(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -476,7 +642,7 @@ class Keeping(unittest.TestCase):
         first, lock = self.kept(), fcntl.flock
 
         def finished(*args):
-            if not first._file.closed:
+            if args[1] != fcntl.LOCK_UN and not first._file.closed:
                 first.finish()
                 first.close()
             lock(*args)

@@ -18,6 +18,7 @@ type lines struct {
 	max int
 
 	keepError bool   // of Spec
+	end       []byte // line after the last one; empty if there is none
 	long      []byte // a line that did not fit into the reader's buffer
 	again     []byte // lines to read once more, before the rest
 	number    int64  // number of the last line read, from 1
@@ -55,8 +56,17 @@ func (l *lines) next() (line []byte, whole bool, err error) {
 	}
 	l.number++
 	line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
+	if len(l.end) > 0 && bytes.Equal(line, l.end) {
+		l.r.Reset(eof{})
+		return nil, false, io.EOF
+	}
 	return line[:min(len(line), l.max)], len(line) <= l.max, nil
 }
+
+// eof is a stream that has ended.
+type eof struct{}
+
+func (eof) Read([]byte) (int, error) { return 0, io.EOF }
 
 // gather reads a line that is longer than the buffer. It keeps as much as is allowed, and
 // one byte more to show that the line is too long.

@@ -134,6 +134,9 @@ func (s *Source) begin(r io.Reader, comma byte) error {
 		return fmt.Errorf("read %s: %w", s.name, err)
 	}
 	lines.keepError = s.spec.KeepError
+	if s.spec.Stream != nil {
+		lines.end = []byte(s.spec.End)
+	}
 	switch s.format {
 	case CSV:
 		csv, err := newCSV(lines, comma)

@@ -16,6 +16,7 @@ import (
 type Spec struct {
 	Paths    []string  // files, and patterns of files as in filepath.Match, with ** for any folders
 	Stream   io.Reader // read instead of Paths
+	End      string    // line that ends the Stream, which may stay open; empty means that only its end does
 	Format   Format
 	Cost     Cost
 	MaxBytes int    // longest record; longer ones become errors; 0 means 16 MiB

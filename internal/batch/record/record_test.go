@@ -403,3 +403,25 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// A stream ends with its last line, if one is named, and nobody has to close it.
+func TestStreamEndsWithALine(t *testing.T) {
+	for format, text := range map[Format]string{JSONL: "1\n2\n", Lines: "1\n2\n", CSV: "a\n1\n2\n"} {
+		in, out := io.Pipe() // never closed: a read beyond the end would wait for ever
+		go func() { _, _ = out.Write([]byte(text + "the end\n")) }()
+		s, err := Open(Spec{Stream: in, End: "the end", Format: format})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if r, err := s.Next(); err != nil || r.Error != "" {
+				t.Errorf("%s: %+v, %v", format, r, err)
+			}
+		}
+		for range 2 {
+			if r, err := s.Next(); err != io.EOF {
+				t.Errorf("%s: %+v, %v after the end", format, r, err)
+			}
+		}
+	}
+}

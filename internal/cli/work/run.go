@@ -32,6 +32,7 @@ type runOptions struct {
 	name          string
 	expect        int64
 	inputFormat   string
+	inputEnd      string
 	outputFormat  string
 	columns       []string
 	cost          string
@@ -94,6 +95,7 @@ leases. A host that goes is tried again, and its records go to others. With
 	flags.StringArrayVar(&o.inputs, "input", nil, "read this `FILE` or pattern, also several times;\n-: standard input")
 	flags.StringVar(&o.output, "output", "", "write this `FILE`; .csv is CSV, .gz and .zst are\ncompressed; -: standard output, as outcomes come")
 	flags.StringVar(&o.inputFormat, "input-format", "", "`FORMAT` of the input: jsonl, csv, lines or files\n(default: by its name)")
+	flags.StringVar(&o.inputEnd, "input-end", "", "the line `TEXT` ends standard input, also if\nsomebody keeps it open")
 	flags.StringVar(&o.outputFormat, "output-format", "", "`FORMAT` of the output: jsonl or csv (default: by\nits name); for --output - also numbered")
 	flags.StringSliceVar(&o.columns, "columns", nil, "`NAMES` of the columns of a CSV\n(default: the fields of the first outcome)")
 	flags.BoolVar(&o.ordered, "ordered", false, "write in the order of the input")
@@ -182,7 +184,7 @@ func (o *runOptions) options() (batch.Options, int, error) {
 		options.Input.Cost = record.Cost{By: record.ByField, Field: o.cost}
 	}
 	if len(o.inputs) == 1 && o.inputs[0] == "-" {
-		options.Input.Paths, options.Input.Stream = nil, o.In
+		options.Input.Paths, options.Input.Stream, options.Input.End = nil, o.In, o.inputEnd
 	}
 	if o.piped() {
 		options.Pipe, options.Output = o.Out, cmp.Or(o.name, "standard output")
@@ -229,6 +231,8 @@ func (o *runOptions) check() error {
 		return console.Usage("--expect must be 0 or more, not %d", o.expect)
 	case o.name != "" && !o.piped():
 		return console.Usage("--name needs --output -: a batch with a file is listed by its file")
+	case o.inputEnd != "" && (o.spool || !slices.Equal(o.inputs, []string{"-"})):
+		return console.Usage("--input-end needs --input -, without --spool")
 	case o.spool && o.piped():
 		return console.Usage("--spool needs an output file: a run that writes to standard output cannot be resumed")
 	case o.spool && !slices.Equal(o.inputs, []string{"-"}):
