@@ -21,7 +21,20 @@ type csvDecoder struct {
 	errors int      // index of the column that is left out; -1 if none is
 	row    []byte
 	out    []byte
+
+	// No line that was read ahead closes a quote that is open before it, except for the
+	// last one if ahead says so: they were read for a row whose quote they did not close.
+	ahead quoteState
 }
+
+// quoteState says what the last line that was read ahead does to an open quote.
+type quoteState int
+
+const (
+	staysOpen quoteState = iota
+	closes               // but that row would have been too long
+	tooLong              // the line is: no row reaches beyond it
+)
 
 // newCSV reads the header.
 func newCSV(l *lines, comma byte) (*csvDecoder, error) {
@@ -90,37 +103,47 @@ func (d *csvDecoder) nextRow() ([]byte, int64, error) {
 			break
 		}
 	}
-	first := len(d.row)
 	start := d.lines.number
-	for open := quoteOpen(d.row, d.comma, false); open; {
-		line, whole, err := d.lines.next()
-		if err != nil && !errors.Is(err, io.EOF) {
+	if quoteOpen(d.row, d.comma, false) {
+		if err := d.close(); err != nil {
 			return nil, start, err
 		}
-		if err != nil || !whole || len(d.row)+len(line) >= d.lines.max {
-			if err == nil {
-				d.row = append(append(d.row, '\n'), line...)
-			}
-			if err == nil && !whole {
-				d.row = append(d.row, ' ') // so that the line is still too long when it is read again
-			}
-			d.takeBack(first, start)
-			return nil, start, &fault{bytes.Clone(d.row[:first]), "a quote is never closed"}
-		}
-		open = quoteOpen(line, d.comma, true)
-		d.row = append(append(d.row, '\n'), line...)
 	}
 	return d.row, start, nil
 }
 
-// takeBack puts back everything after the first line, to be read again.
-func (d *csvDecoder) takeBack(first int, start int64) {
-	if len(d.row) > first {
-		rest := bytes.Clone(d.row[first+1:])
-		rest = append(rest, '\n')
-		d.lines.again = append(rest, d.lines.again...)
+// close adds lines to a row until its quote is closed. If that does not happen in time, it
+// returns a fault, and the lines are read again. Each line is looked at once, however many
+// rows begin with a quote.
+func (d *csvDecoder) close() error {
+	l := d.lines
+	if len(l.again) == 0 {
+		d.ahead = staysOpen
 	}
-	d.lines.number = start
+	for d.ahead == staysOpen && len(d.row)+len(l.again) < l.max {
+		line, whole, err := l.ahead()
+		switch {
+		case errors.Is(err, io.EOF):
+			return d.unclosed()
+		case err != nil:
+			return err
+		case !whole:
+			d.ahead = tooLong
+		case !quoteOpen(line, d.comma, true):
+			d.ahead = closes
+		}
+	}
+	if d.ahead != closes || len(d.row)+len(l.again) > l.max {
+		return d.unclosed()
+	}
+	d.row = append(append(d.row, '\n'), l.again[:len(l.again)-1]...)
+	l.number += int64(bytes.Count(l.again, []byte("\n")))
+	l.again = l.again[:0]
+	return nil
+}
+
+func (d *csvDecoder) unclosed() error {
+	return &fault{bytes.Clone(d.row), "a quote is never closed"}
 }
 
 // quoteOpen reports whether a quoted field is open at the end of a line, given whether

@@ -12,7 +12,7 @@ import (
 
 func TestGlob(t *testing.T) {
 	t.Chdir(t.TempDir())
-	for _, path := range []string{"a.tif", "x/b.tif", "x/y/c.tif", "x/y/d.txt", "z/y/e.tif"} {
+	for _, path := range []string{"a.tif", "x/b.tif", "x/y/c.tif", "x/y/d.txt", "z/y/e.tif", ".a.tif", ".cache/f.tif", "x/.h/g.tif"} {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -32,6 +32,13 @@ func TestGlob(t *testing.T) {
 		"**/y/**/c.*":    {"x/y/c.tif"},
 		here + "/**/e.*": {here + "/z/y/e.tif"},
 		"none/**/*.tif":  nil,
+		"none/*.tif":     nil,
+		"a.tif/*":        nil,
+		".*.tif":         {".a.tif"},
+		".*/*.tif":       {".cache/f.tif"},
+		"*/*.tif":        {"x/b.tif"},
+		".cache/*":       {".cache/f.tif"},
+		"**/.h/*":        {"x/.h/g.tif"},
 	} {
 		got, err := glob(pattern)
 		if err != nil {
@@ -40,6 +47,12 @@ func TestGlob(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", pattern, diff)
 		}
+	}
+	if err := os.Symlink("loop", "loop"); err != nil { // the system refuses to follow it
+		t.Fatal(err)
+	}
+	if got, err := glob("*/*.tif"); err == nil {
+		t.Errorf("%v, though not all folders can be read", got)
 	}
 	if _, err := glob("**/["); err == nil {
 		t.Error("a bad pattern was taken")

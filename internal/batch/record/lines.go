@@ -20,7 +20,7 @@ type lines struct {
 	keepError bool   // of Spec
 	end       []byte // line after the last one; empty if there is none
 	long      []byte // a line that did not fit into the reader's buffer
-	again     []byte // lines to read once more, before the rest
+	again     []byte // lines that were read ahead, to be read before the rest; each has its end
 	number    int64  // number of the last line read, from 1
 }
 
@@ -44,6 +44,30 @@ func (l *lines) next() (line []byte, whole bool, err error) {
 		line, l.again, _ = bytes.Cut(l.again, []byte("\n"))
 		return line[:min(len(line), l.max)], len(line) <= l.max, nil
 	}
+	line, whole, err = l.read()
+	if err == nil {
+		l.number++
+	}
+	return line, whole, err
+}
+
+// ahead reads the line after those that were read ahead, keeps it with them, and returns
+// it as next does.
+func (l *lines) ahead() (line []byte, whole bool, err error) {
+	line, whole, err = l.read()
+	if err != nil {
+		return nil, false, err
+	}
+	l.again = append(l.again, line...)
+	if !whole {
+		l.again = append(l.again, ' ') // so that it is still too long when it is read again
+	}
+	l.again = append(l.again, '\n')
+	return line, whole, nil
+}
+
+// read reads a line of the stream.
+func (l *lines) read() (line []byte, whole bool, err error) {
 	line, err = l.r.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
 		line, err = l.gather(line)
@@ -54,7 +78,6 @@ func (l *lines) next() (line []byte, whole bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	l.number++
 	line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
 	if len(l.end) > 0 && bytes.Equal(line, l.end) {
 		l.r.Reset(eof{})
@@ -83,7 +106,8 @@ func (l *lines) gather(part []byte) ([]byte, error) {
 // check returns a fault if a line is not text that a worker can take.
 func (l *lines) check(line []byte, whole bool) error {
 	if !whole {
-		return &fault{line, fmt.Sprintf("longer than %d bytes", l.max)}
+		const keep = 4096
+		return &fault{line[:min(len(line), keep)], fmt.Sprintf("longer than %d bytes: only its beginning is here", l.max)}
 	}
 	if !utf8.Valid(line) {
 		return &fault{line, "not UTF-8 text"}

@@ -161,6 +161,12 @@ func unpack(r *bufio.Reader) (*bufio.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Files of several frames may begin with one that has an index or nothing.
+	for kind := byte(0x50); kind <= 0x5f && !packed; kind++ {
+		if packed, err = begins(r, string([]byte{kind, 0x2a, 0x4d, 0x18})); err != nil {
+			return nil, err
+		}
+	}
 	switch {
 	case zipped:
 		z, err := gzip.NewReader(r)

@@ -112,10 +112,5 @@ func (f *fault) Error() string { return f.text }
 
 // spoil turns a record into one with an error, and with what was found of it.
 func (f *fault) spoil(r *Record) {
-	const keep = 4096
-	raw := f.raw
-	if len(raw) > keep {
-		raw = raw[:keep]
-	}
-	r.Data, r.Error = rawjson.AppendQuote(nil, raw), fmt.Sprintf("%s: %s", r.Place(), f.text)
+	r.Data, r.Error = rawjson.AppendQuote(nil, f.raw), fmt.Sprintf("%s: %s", r.Place(), f.text)
 }

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"encoding/csv"
@@ -8,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,6 +21,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
 	"pgregory.net/rapid"
+
+	"github.com/berth-gpu/berth/internal/batch/rawjson"
 )
 
 // all reads a source to its end, one line of text per record.
@@ -66,8 +71,8 @@ func TestFormats(t *testing.T) {
 			`1`, `"{\"a\":" ! standard input line 2: not JSON: unexpected end of JSON input at byte 5`,
 			`3`, `"NaN" ! standard input line 4: not JSON: invalid character 'N' looking for beginning of value at byte 1`}},
 		{"text that is none", JSONL, "1\n\"\xff\"\n", []string{`1`, `"\"\ufffd\"" ! standard input line 2: not UTF-8 text`}},
-		{"too long", JSONL, "1\n\"" + long + "\"\n3\n", []string{`1`, `"\"` + long[:49] + `" ! standard input line 2: longer than 50 bytes`, `3`}},
-		{"too long, at the end", JSONL, long, []string{`"` + long[:50] + `" ! standard input line 1: longer than 50 bytes`}},
+		{"too long", JSONL, "1\n\"" + long + "\"\n3\n", []string{`1`, `"\"` + long[:49] + `" ! standard input line 2: longer than 50 bytes: only its beginning is here`, `3`}},
+		{"too long, at the end", JSONL, long, []string{`"` + long[:50] + `" ! standard input line 1: longer than 50 bytes: only its beginning is here`}},
 		{"lines", Lines, "a\n\n \"b\"\r\nc", []string{`"a"`, `""`, `" \"b\""`, `"c"`}},
 		{"csv", CSV, "a,b\n1,x\n\n\"2\",\"y,\"\"z\"\"\"\n", []string{`{"a":"1","b":"x"}`, `{"a":"2","b":"y,\"z\""}`}},
 		{"csv without records", CSV, "a,b\n", nil},
@@ -85,7 +90,7 @@ func TestFormats(t *testing.T) {
 		{"csv with a quote that is not closed soon", CSV, "a,b\n1,\"x\n2," + long[:20] + "\n3," + long[:30] + "\n4,y\n", []string{
 			`"1,\"x" ! standard input line 2: a quote is never closed`, `{"a":"2","b":"` + long[:20] + `"}`, `{"a":"3","b":"` + long[:30] + `"}`, `{"a":"4","b":"y"}`}},
 		{"csv with an open quote before a line that is too long", CSV, "a,b\n1,\"x\n2," + long + "\n4,y\n", []string{
-			`"1,\"x" ! standard input line 2: a quote is never closed`, `"2,` + long[:48] + `" ! standard input line 3: longer than 50 bytes`, `{"a":"4","b":"y"}`}},
+			`"1,\"x" ! standard input line 2: a quote is never closed`, `"2,` + long[:48] + `" ! standard input line 3: longer than 50 bytes: only its beginning is here`, `{"a":"4","b":"y"}`}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := all(t, Spec{Stream: strings.NewReader(test.text), Format: test.format, MaxBytes: 50})
@@ -173,7 +178,7 @@ func TestLongLines(t *testing.T) {
 	const limit = 600 << 10
 	fits, over := strings.Repeat("a", limit), strings.Repeat("b", limit+1)
 	got := all(t, Spec{Stream: strings.NewReader(fits + "\n" + over + "\nc\n" + over), Format: Lines, MaxBytes: limit})
-	if len(got) != 4 || got[0] != `"`+fits+`"` || !strings.HasSuffix(got[1], "line 2: longer than 614400 bytes") || got[2] != `"c"` || !strings.Contains(got[3], "line 4") {
+	if len(got) != 4 || got[0] != `"`+fits+`"` || !strings.HasSuffix(got[1], "line 2: longer than 614400 bytes: only its beginning is here") || got[2] != `"c"` || !strings.Contains(got[3], "line 4") {
 		for i, g := range got {
 			t.Logf("%d: %.20s… (%d bytes)", i, g, len(g))
 		}
@@ -422,6 +427,129 @@ func TestStreamEndsWithALine(t *testing.T) {
 			if r, err := s.Next(); err != io.EOF {
 				t.Errorf("%s: %+v, %v after the end", format, r, err)
 			}
+		}
+	}
+}
+
+// A line that is no record is the outcome as it is, whatever its length: failed ones can be
+// run again as they are.
+func TestFailedLineIsWhole(t *testing.T) {
+	line := `{"text":"` + strings.Repeat("x", 6000) + `","loss":NaN}`
+	s, err := Open(Spec{Stream: strings.NewReader(line + "\n"), Format: JSONL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Next()
+	if got := rawjson.Text(r.Data); err != nil || r.Error == "" || got != line {
+		t.Errorf("%d of %d bytes, %q, %v", len(got), len(line), r.Error, err)
+	}
+}
+
+// rows reads a CSV as newCSV does, in the simplest way: each row looks for the end of its
+// quote by itself.
+func rows(text string, max int) (out []string) {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	for len(lines) > 0 {
+		row, n := lines[0], 1
+		if len(row) > max {
+			out, lines = append(out, "too long"), lines[1:]
+			continue
+		}
+		open := quoteOpen([]byte(row), ',', false)
+		for open && n < len(lines) && len(lines[n]) <= max && len(row)+1+len(lines[n]) <= max {
+			open = quoteOpen([]byte(lines[n]), ',', true)
+			row += "\n" + lines[n]
+			n++
+		}
+		switch {
+		case open:
+			out, lines = append(out, "open "+lines[0]), lines[1:]
+		case row == "":
+			lines = lines[1:]
+		default:
+			out, lines = append(out, row), lines[n:]
+		}
+	}
+	return out
+}
+
+// Rows are what they are if each looks for the end of its quote by itself, though no line
+// is looked at more than once for that.
+func TestQuotedRows(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 20000 {
+		text := "h\n"
+		for range random.IntN(40) {
+			text += string("\n\n\",,\"x"[random.IntN(7)])
+		}
+		const max = 12
+		l, err := newLines(bufio.NewReaderSize(strings.NewReader(text), 16), max)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := newCSV(l, ',')
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for {
+			row, _, err := d.nextRow()
+			if err == io.EOF {
+				break
+			}
+			bad, isFault := err.(*fault)
+			switch {
+			case isFault && strings.HasPrefix(bad.text, "longer"):
+				got = append(got, "too long")
+			case isFault:
+				got = append(got, "open "+string(bad.raw))
+			default:
+				got = append(got, string(row))
+			}
+		}
+		if want := rows(text, max)[1:]; !slices.Equal(got, want) {
+			t.Fatalf("%q:\n%q, want\n%q", text, got, want)
+		}
+	}
+}
+
+// Quotes that are never closed cost no more than others: if each row looked for the end of
+// its quote by itself, this would take hours.
+func TestManyOpenQuotes(t *testing.T) {
+	const n = 500_000
+	s, err := Open(Spec{Stream: strings.NewReader("a,b\n" + strings.Repeat("5\"disk,\"x\n", n)), Format: CSV})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range n {
+		if r, err := s.Next(); err != nil || !strings.Contains(r.Error, "never closed") {
+			t.Fatalf("%+v, %v", r, err)
+		}
+	}
+	if r, err := s.Next(); err != io.EOF || s.Count() != n {
+		t.Errorf("%+v, %v, %d rows", r, err, s.Count())
+	}
+}
+
+// Files of several frames, as pzstd and seekable zstd write them, begin with a frame to skip.
+func TestZstdWithAFrameToSkip(t *testing.T) {
+	var packed bytes.Buffer
+	packed.WriteString("\x5e\x2a\x4d\x18\x04\x00\x00\x00size")
+	w, err := zstd.NewWriter(&packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = w.Write([]byte("1\n2\n"))
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(Spec{Stream: &packed, Format: JSONL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"1", "2"} {
+		if r, err := s.Next(); err != nil || string(r.Data) != want {
+			t.Errorf("%q, %v, want %q", r.Data, err, want)
 		}
 	}
 }
