@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-gpu/berth/internal/batch/outcome"
+	"github.com/berth-gpu/berth/internal/batch/record"
 )
 
 // Stopping is clean, and going on ends with the output of a run that was never
@@ -231,5 +232,49 @@ func checkSet(t *testing.T, jobs []job, lines []string) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatalf("(-want +got):\n%s", diff)
+	}
+}
+
+// A run that has every outcome needs no input: a stream is not asked for again if only the
+// end was not reached.
+func TestCompleteStreamIsFinished(t *testing.T) {
+	t.Parallel()
+	jobs := plain(50)
+	for name, shape := range map[string]outcome.Shape{"as it comes": {}, "ordered": {Ordered: true, Packing: outcome.Gzip}} {
+		b := newBench(t, jobs)
+		b.opt.Shape = shape
+		text, err := os.ReadFile(b.path("in.jsonl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.opt.Input.Paths, b.opt.Input.Stream = nil, strings.NewReader(string(text))
+		// Something is in the way of the end.
+		obstacle := b.opt.Output
+		if shape.Ordered {
+			obstacle = outcome.Dir(b.opt.Output) + "/ordered"
+		}
+		b.on(EventCommitted, 0, func() {
+			if err := os.Mkdir(obstacle, 0o700); err != nil {
+				t.Error(err)
+			}
+		})
+		if s, err := b.run(context.Background()); err == nil {
+			t.Fatalf("%s: it ended: %+v", name, s)
+		}
+		if err := os.Remove(obstacle); err != nil {
+			t.Fatal(err)
+		}
+		b.write("other.jsonl", jobs)
+		b.opt.Input = record.Spec{Paths: []string{b.path("other.jsonl")}}
+		if _, err := b.run(context.Background()); !errors.Is(err, outcome.ErrChanged) {
+			t.Errorf("%s: it took another input: %v", name, err)
+		}
+		b.opt.Input = record.Spec{Stream: strings.NewReader("not read again")}
+		if s := b.mustRun(); s.Before != 50 || s.Records != 50 {
+			t.Errorf("%s: %+v", name, s)
+		}
+		if _, err := os.Stat(b.opt.Output); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -31,7 +31,7 @@ type Run struct {
 	stream bool // the input cannot be read again
 	output output
 	pipe   *outlet.Writer // behind output, if outcomes are handed on; nil if not
-	before int64 // outcomes that existed when the run was opened
+	before int64          // outcomes that existed when the run was opened
 	sink   *sink
 	hosts  sync.WaitGroup
 	cancel context.CancelFunc
@@ -45,6 +45,7 @@ type Run struct {
 	staff staff
 	tally tally
 
+	sated    bool // whether the supervisor waits until the run wants one more worker
 	stopping bool
 	err      error // why the run fails
 }
@@ -160,7 +161,7 @@ func (r *Run) begin(place *outcome.Place) error {
 		if err := json.Unmarshal(before, &old); err != nil {
 			return err
 		}
-		if old.Stream {
+		if old.Stream && print.Stream {
 			return fmt.Errorf("%w: it read a stream, which cannot be read again; its outcomes are in %s", outcome.ErrGone, outcome.Dir(r.opt.Output))
 		}
 		if d := print.Difference(old); d != "" {

@@ -31,6 +31,12 @@ func (l *Log) Finish(total int64) error {
 		if l.done.count != total || l.top > total {
 			return fmt.Errorf("output: %d outcomes for %d records: this is a mistake in berth; the outcomes are in %s", l.done.count, total, p.folder.dir.Name())
 		}
+		if l.total < 0 { // from here on, the input is not needed any more
+			if err := p.journal.append(entry{Total: &total}); err != nil {
+				return err
+			}
+			l.total = total
+		}
 		if rewrite {
 			if err := l.order(total); err != nil {
 				return err

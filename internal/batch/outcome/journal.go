@@ -14,8 +14,8 @@ import (
 )
 
 // The journal is a text file. Each line is a checksum and a JSON object. The first line
-// has the header, each following one a commit, and the last line of a finished run says
-// that it is complete. If a line is not whole or cannot be true, it and all lines after
+// has the header, each following one a commit; then one says how many records there are,
+// and the last line of a finished run that it is complete. If a line is not whole or cannot be true, it and all lines after
 // it count as never written: a run that forgets a commit only does its records again, so
 // no damage to this file can make an output wrong.
 
@@ -23,6 +23,7 @@ import (
 type entry struct {
 	Header   *header `json:"header,omitempty"`
 	Commit   *commit `json:"commit,omitempty"`
+	Total    *int64  `json:"total,omitempty"` // records of the input, all of which have outcomes
 	Complete bool    `json:"complete,omitempty"`
 }
 

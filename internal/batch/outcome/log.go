@@ -24,6 +24,7 @@ type Log struct {
 	last  int64 // the record after the last one in the file
 	top   int64 // the record after the highest one in the file
 	tidy  bool  // whether the outcomes are in the order of the input
+	total int64 // records of the input, if the journal says it; otherwise -1
 	over  bool  // whether the journal says that the run is complete
 
 	// An ordered output is written twice: first as it comes, as JSON lines,
@@ -54,7 +55,7 @@ func (p *Place) beginNew(command []string, input json.RawMessage) (*Log, error) 
 }
 
 func (p *Place) open() (*Log, error) {
-	l := &Log{place: p, done: newSet(), tidy: true}
+	l := &Log{place: p, done: newSet(), tidy: true, total: -1}
 	if !p.shape.Ordered {
 		l.pack = newPacker(p.shape.Packing)
 		if p.shape.Format == CSV {
@@ -106,6 +107,9 @@ func (l *Log) recover() error {
 	end, err := l.place.journal.replay(func(e entry) error {
 		if e.Commit != nil && (e.Commit.Bytes > stat.Size() || !l.follows(e.Commit)) {
 			return errStop
+		}
+		if e.Total != nil {
+			l.total = *e.Total
 		}
 		return l.learn(e.Commit)
 	})
@@ -167,9 +171,9 @@ func (l *Log) Done(index int64) bool {
 // Counts returns how many outcomes are committed, and how many of them failed.
 func (l *Log) Counts() (done, failed int64) { return l.done.count, l.fails }
 
-// Complete reports whether the run was complete when it was resumed: then only
+// Complete reports whether the run had every outcome when it was resumed: then only
 // Finish is left.
-func (l *Log) Complete() bool { return l.over }
+func (l *Log) Complete() bool { return l.over || l.total == l.done.count }
 
 // Commit writes a group of outcomes and waits until the disk has them. After an
 // error the group is not committed, and the caller can only close the log.

@@ -264,13 +264,16 @@ func (p *Place) Begin(command []string, input json.RawMessage, same func(before 
 	if d := p.shape.difference(p.begun.Shape); d != "" {
 		return nil, fmt.Errorf("%w: %s: use the same options", ErrChanged, d)
 	}
-	if err := same(p.begun.Input); errors.Is(err, ErrGone) {
-		return nil, err
-	} else if err != nil {
-		return nil, fmt.Errorf("%w: the input has changed (%w): restore it", ErrChanged, err)
+	differs := same(p.begun.Input)
+	if differs != nil && !errors.Is(differs, ErrGone) {
+		return nil, fmt.Errorf("%w: the input has changed (%w): restore it", ErrChanged, differs)
 	}
 	p.replace = p.begun.Replace
-	return p.resume()
+	l, err := p.resume()
+	if err == nil && differs != nil && !l.Complete() { // a run that is complete needs no input
+		return nil, errors.Join(differs, l.file.Close())
+	}
+	return l, err
 }
 
 // shellLine writes a command as people do.
