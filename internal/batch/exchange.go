@@ -23,8 +23,14 @@ func (w *worker) fill() error {
 			return nil
 		}
 		if !w.proc.Alive() {
-			// The worker never had these records, whatever killed it.
+			// The worker never had these records, whatever ended it.
 			w.giveBack(g, chunk.Withdrawn, "")
+			if len(w.flight) > 0 {
+				return nil // it may have answered before
+			}
+			if a, more := <-w.proc.messages; more && a.err == nil && a.kind == messageBye && w.batches > 0 {
+				return errBye
+			}
 			return &failure{chunk.Died, ""}
 		}
 		if len(w.flight) == 0 {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/internal/batch/outcome"
 )
 
 func (b *bench) fifo(name string) string {
@@ -184,5 +186,33 @@ func killedRunner(t *testing.T, way []string) {
 	defer end.Close()
 	if _, err := io.ReadAll(end); err != nil {
 		t.Error(err)
+	}
+}
+
+// A worker that says bye and ends is replaced, and has not failed: also if it has ended
+// before the run gives it the next records.
+func TestWorkerThatSaysByeAndEnds(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, plain(4))
+	b.machine = newMachine(1, 1)
+	b.opt.Leases = b.machine
+	b.opt.Batch, b.opt.Shape = 1, outcome.Shape{}
+	b.command.Args = []string{"/bin/sh", "-c", `echo '{"type":"ready","protocol":1}' >&4
+		read line <&3; case $line in *bye*) exit;; esac
+		id=${line#*'"id":'}; echo '{"type":"result","id":'${id%%,*}',"outcomes":[1]}
+{"type":"bye"}' >&4`}
+	pid, asked := 0, 0
+	b.machine.start = func(started int) error {
+		pid, asked = started, 0
+		return nil
+	}
+	b.machine.speed = func(string) float64 {
+		if asked++; asked > 2 { // after the answer
+			_ = unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		}
+		return 1
+	}
+	if s := b.mustRun(); s.Records != 4 || s.Failed != 0 || b.count(EventFailed) != 0 {
+		t.Errorf("%+v\n%s", s, b.story())
 	}
 }

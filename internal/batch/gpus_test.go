@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/batch/chunk"
+	"github.com/berth-gpu/berth/internal/batch/outcome"
 	"github.com/berth-gpu/berth/internal/batch/record"
 )
 
@@ -434,6 +436,83 @@ func TestWhereASuspectMayBeTried(t *testing.T) {
 	for _, part := range split.parts(chunk.OutOfMemory, "a") {
 		if b.speed = 1; !s.mayTry(part, a) {
 			t.Error("a batch that was too large is held against its GPU")
+		}
+	}
+}
+
+// Every GPU is used as soon as there is work for it, however the records come: one first,
+// and the others while its worker loads or works.
+func TestStreamThatBeginsSlowly(t *testing.T) {
+	t.Parallel()
+	for _, code := range []EventCode{EventStarted, EventReady, EventCommitted} {
+		b := newBench(t, nil)
+		in, records := io.Pipe()
+		b.opt.Input = record.Spec{Stream: in, Format: record.JSONL, Cost: record.Cost{By: record.ByNothing}}
+		b.opt.Batch, b.opt.Shape = 1, outcome.Shape{}
+		more := make(chan struct{})
+		b.on(code, 0, func() { close(more) })
+		both := make(chan struct{})
+		b.on(EventStarted, 1, func() { close(both) })
+		b.machine.speed = func(string) float64 { // nobody takes a record before both are there
+			select {
+			case <-both:
+				return 1
+			default:
+				if code == EventCommitted && b.count(EventCommitted) == 0 {
+					return 1
+				}
+				return 0
+			}
+		}
+		go func() {
+			say := func(id int) { _, _ = fmt.Fprintf(records, "{\"id\":%d}\n", id) }
+			say(0)
+			<-more
+			for id := 1; id < 10; id++ {
+				say(id)
+			}
+			<-both
+			_ = records.Close()
+		}()
+		if s := b.mustRun(); s.Records != 10 {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+// Records of which parts failed wait within the window too: memory does not grow with the
+// input, though nothing succeeds.
+func TestSuspectsFillTheWindow(t *testing.T) {
+	o := Options{Window: 10}.withDefaults()
+	s := newStock(o)
+	rec := record.Record{Data: make([]byte, 1000), Weight: 1}
+	for range 4 {
+		s.put(rec)
+	}
+	all := s.bytes
+	g := s.take(chunk.Model{}, chunk.Budget{AtLeast: 4, Records: 4}, 1<<20)
+	if len(g.records) != 4 || s.bytes != 0 {
+		t.Fatalf("%d records, %d bytes are left", len(g.records), s.bytes)
+	}
+	s.suspect(g.parts(chunk.Refused, "GPU-0")...)
+	if s.bytes != all {
+		t.Errorf("%d bytes wait, want %d", s.bytes, all)
+	}
+	for s.pending > 0 {
+		s.takeSuspect(func(*group) bool { return true }, 1)
+	}
+	if s.bytes != 0 {
+		t.Errorf("%d bytes are left", s.bytes)
+	}
+}
+
+// A probe is a small record if one succeeded, and a large one otherwise.
+func TestRecordForProbes(t *testing.T) {
+	var s stock
+	for _, step := range []struct{ size, want int }{{300 << 10, 300 << 10}, {400 << 10, 300 << 10}, {200 << 10, 200 << 10}, {50, 50}, {20, 50}} {
+		s.keepGood(&record.Record{Data: make([]byte, step.size)})
+		if got := len(s.good.Data); got != step.want {
+			t.Errorf("after a record of %d bytes, the probe has %d, want %d", step.size, got, step.want)
 		}
 	}
 }

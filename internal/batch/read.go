@@ -69,6 +69,7 @@ func (r *Run) put(rec record.Record) bool {
 	if r.stock.pool.Len() == 1 {
 		r.changed.Broadcast()
 	}
+	r.wakeSupervisor()
 	return true
 }
 

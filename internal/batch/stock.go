@@ -14,7 +14,7 @@ type stock struct {
 	learning bool // whether the run learns what a weight means, because the user did not say
 
 	pool     chunk.Pool[record.Record]
-	bytes    int  // bytes of the records in the pool
+	bytes    int  // bytes of the records that wait
 	primed   bool // whether workers may take from the pool
 	suspects []*group
 	pending  int            // records in suspects
@@ -57,6 +57,7 @@ func (s *stock) suspect(groups ...*group) {
 	for _, g := range groups {
 		s.suspects = append(s.suspects, g)
 		s.pending += len(g.records)
+		s.bytes += g.size()
 	}
 }
 
@@ -76,6 +77,7 @@ func (s *stock) takeSuspect(mayTry func(*group) bool, most int) *group {
 		s.suspects = slices.Delete(s.suspects, at, at+1)
 	}
 	s.pending -= len(g.records)
+	s.bytes -= g.size()
 	return s.numbered(g)
 }
 
@@ -103,6 +105,15 @@ type group struct {
 	failures int      // failures of a single record
 	tried    []string // IDs of the GPUs where it failed
 	probe    bool     // the record has an outcome already, and only tests the worker
+}
+
+// size returns the memory that the records take.
+func (g *group) size() int {
+	sum := 0
+	for i := range g.records {
+		sum += size(&g.records[i])
+	}
+	return sum
 }
 
 // parts cuts a group that failed on a GPU into smaller ones. A batch that was too large
@@ -153,7 +164,7 @@ func size(r *record.Record) int { return len(r.Data) + overhead }
 
 const (
 	probeAfter = 2        // failures in a row on a GPU
-	probeBytes = 64 << 10 // the largest record that a probe may have
+	probeBytes = 64 << 10 // a record for probes that is larger gives way to a smaller one
 )
 
 // probe returns a group with a record that succeeded before, if this worker has to answer
@@ -177,9 +188,10 @@ func (w *worker) probeAnswered() {
 	w.card.failures = 0
 }
 
-// keepGood keeps the first record that succeeded, for probes.
+// keepGood keeps the first record that succeeded and is not large, for probes, and a large
+// one until then.
 func (s *stock) keepGood(rec *record.Record) {
-	if s.good == nil && len(rec.Data) <= probeBytes {
+	if s.good == nil || len(s.good.Data) > probeBytes && len(rec.Data) < len(s.good.Data) {
 		s.good = rec
 	}
 }

@@ -51,12 +51,28 @@ func (r *Run) awaitNeed() bool {
 		if r.stopping {
 			return false
 		}
-		// Workers that are still loading count too: the run wants no more
-		// workers than there are records.
-		if r.stock.primed && r.staff.idle == 0 && (r.opt.Workers == 0 || r.staff.workers < r.opt.Workers) && r.stock.waiting() > r.staff.loading() {
+		if r.needsWorker() {
 			return true
 		}
+		r.sated = true
 		r.changed.Wait()
+	}
+}
+
+// needsWorker reports whether the run wants one more worker. Workers that are still
+// loading count too: the run wants no more workers than there are records. The caller
+// holds the lock.
+func (r *Run) needsWorker() bool {
+	return r.stock.primed && r.staff.idle == 0 && (r.opt.Workers == 0 || r.staff.workers < r.opt.Workers) && r.stock.waiting() > r.staff.loading()
+}
+
+// wakeSupervisor wakes the supervisor if it wants one more worker now. Whoever adds a
+// record, takes one, or makes a worker ready calls it: each may be what it waits for. The
+// caller holds the lock.
+func (r *Run) wakeSupervisor() {
+	if r.sated && r.needsWorker() {
+		r.sated = false
+		r.changed.Broadcast()
 	}
 }
 

@@ -18,6 +18,7 @@ func (r *Run) take(w *worker, wait bool) *group {
 		}
 		if g := r.next(w); g != nil {
 			r.stock.inFlight += len(g.records)
+			r.wakeSupervisor()
 			return g
 		}
 		if !wait || r.finished() {
@@ -41,6 +42,7 @@ func (r *Run) next(w *worker) *group {
 	// first: the fault may not be in the records.
 	if s.good != nil || s.pool.Len() == 0 {
 		if g := s.takeSuspect(func(g *group) bool { return r.staff.mayTry(g, w.card) }, w.cap.Records()); g != nil {
+			r.room.Signal()
 			return g
 		}
 	}
