@@ -57,6 +57,9 @@ var errBye = errors.New("it said bye")
 // and the worker holds no records.
 func (r *Run) runWorker(ctx context.Context, name string, g *Grant, c *card) error {
 	p, err := r.start(name, g)
+	if err != nil && ctx.Err() != nil {
+		return nil // it was not to start any more
+	}
 	if err != nil && g.isLost() {
 		r.notify(EventLost, c.gpu, name, "the lease is lost: %v", err)
 		return nil

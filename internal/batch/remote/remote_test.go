@@ -33,6 +33,7 @@ type shop struct {
 	*worker.Starter
 	free   chan int
 	recall chan struct{}
+	away   chan struct{} // if not nil, the daemon is away while workers start; closed when one does
 
 	mu       sync.Mutex
 	reported []api.Batch
@@ -52,8 +53,14 @@ func (s *shop) Acquire(ctx context.Context, req batch.WorkerRequest) (batch.Gran
 		}
 		return batch.Grant{
 			GPU: batch.GPU{UUID: fmt.Sprint("GPU-", n), Index: n, Name: "test"}, Env: []string{"PLACE=" + fmt.Sprint(n)}, Recall: s.recall,
-			Started: func(int) error { return ctx.Err() }, // a daemon is asked with the context of the grant
-			Why:     func(bool) string { return "the test says so" },
+			Started: func(int) error { // a daemon is asked with the context of the grant
+				if s.away != nil {
+					close(s.away)
+					<-ctx.Done()
+				}
+				return ctx.Err()
+			},
+			Why: func(bool) string { return "the test says so" },
 			Release: func() {
 				s.mu.Lock()
 				s.released++
@@ -337,7 +344,7 @@ func TestPlaceThatIsLostAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	g, err := s.granted(<-answer)
+	g, err := s.granted(t.Context(), <-answer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -467,5 +474,42 @@ func TestFiles(t *testing.T) {
 	}
 	if _, err := PackFiles(root, []string{"lib"}); err == nil || !strings.Contains(err.Error(), "does not come along") {
 		t.Errorf("a link to elsewhere: %v", err)
+	}
+}
+
+// A run can be stopped while the daemon of a machine is away and its worker does not begin.
+func TestStopWhileAWorkerDoesNotBegin(t *testing.T) {
+	s, m, err := connect(t, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.shop.away = make(chan struct{})
+	r, err := batch.Open(t.Context(), batch.Options{
+		Input: record.Spec{Stream: strings.NewReader(lines(3))}, Output: filepath.Join(t.TempDir(), "out.jsonl"), Leases: s,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	go func() {
+		<-m.shop.away
+		stop()
+	}()
+	if sum, err := r.Run(ctx); !errors.Is(err, batch.ErrStopped) || sum.Marked > 0 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	m.shop.free <- <-m.shop.free // the place is given back
+}
+
+// A machine that asks for files that are not there, or again and again, does not speak the
+// protocol: its link ends, and nothing else does.
+func TestFilesThatAreNotToBeSent(t *testing.T) {
+	for name, files := range map[string]*Files{"none": nil, "sent": {}} {
+		s := &Session{order: Order{Files: files}, sent: files != nil, places: map[uint32]*place{3: {}}}
+		for _, said := range []string{`{"type":"files"}`, `{"type":"grant","id":3,"gpu":{}}`} {
+			if err := s.hear([]byte(said)); err == nil || !strings.Contains(err.Error(), "not the protocol") {
+				t.Errorf("%s: %s: %v", name, said, err)
+			}
+		}
 	}
 }

@@ -415,6 +415,9 @@ func (h *hands) release(id uint32, p *post) {
 			process.Destroy()
 		}
 		if ended != nil {
+			if process == nil {
+				p.forget() // the daemon may be away, and the worker not begin for long
+			}
 			<-ended
 		}
 		giveBack(&p.grant)

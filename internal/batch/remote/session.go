@@ -42,6 +42,7 @@ type Session struct {
 	link  *wire.Link
 	ready chan struct{} // closed when places can be asked for
 	bill  chan gpu.Opt[gpu.Joules]
+	sent  bool // whether the machine asked for the files; only the goroutine that hears uses it
 
 	mu      sync.Mutex
 	last    uint32
@@ -172,6 +173,10 @@ func (s *Session) hear(text []byte) error {
 	}
 	switch m.Type {
 	case sayFiles:
+		if s.sent || s.order.Files == nil {
+			return errors.New("files that were sent, or are not of the task: this is not the protocol")
+		}
+		s.sent = true
 		go s.sendFiles()
 		return nil
 	case sayReady:
@@ -194,6 +199,8 @@ func (s *Session) hear(text []byte) error {
 	case m.Type == sayRefused:
 		s.refusal = &Refusal{Text: m.Text, Lasting: m.Lasting}
 		go s.link.End(s.refusal)
+	case m.Type == sayGrant && p != nil:
+		return errors.New("a place that is granted twice: this is not the protocol")
 	case m.Type == sayGrant, m.Type == sayDenied, m.Type == sayStarted:
 		if answer := s.asked[m.ID]; answer != nil {
 			delete(s.asked, m.ID)
@@ -263,7 +270,7 @@ func (s *Session) Acquire(ctx context.Context, req batch.WorkerRequest) (batch.G
 	answer := s.ask(ask)
 	select {
 	case m := <-answer:
-		return s.granted(m)
+		return s.granted(ctx, m)
 	case <-s.link.Done():
 		return batch.Grant{}, s.why()
 	case <-ctx.Done():
@@ -283,8 +290,8 @@ func (s *Session) Acquire(ctx context.Context, req batch.WorkerRequest) (batch.G
 	return batch.Grant{}, ctx.Err()
 }
 
-// granted returns the place in an answer.
-func (s *Session) granted(m message) (batch.Grant, error) {
+// granted returns the place in an answer. ctx is the context of the run.
+func (s *Session) granted(ctx context.Context, m message) (batch.Grant, error) {
 	switch {
 	case m.Type == sayDenied && m.Lasting:
 		return batch.Grant{}, fmt.Errorf("%w: %s", batch.ErrRefused, strings.TrimPrefix(m.Text, batch.ErrRefused.Error()+": "))
@@ -307,7 +314,7 @@ func (s *Session) granted(m message) (batch.Grant, error) {
 	device.Host = s.order.Host
 	return batch.Grant{
 		GPU: device, Lost: p.lost, Recall: p.recall, Latency: s.link.Latency,
-		Start: func(prefix string, env []string) (batch.Process, error) { return s.start(m.ID, p, prefix, env) },
+		Start: func(prefix string, env []string) (batch.Process, error) { return s.start(ctx, m.ID, p, prefix, env) },
 		Speed: func() float64 {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -322,8 +329,9 @@ func (s *Session) granted(m message) (batch.Grant, error) {
 	}, nil
 }
 
-// start starts the worker of a place.
-func (s *Session) start(id uint32, at *place, prefix string, env []string) (batch.Process, error) {
+// start starts the worker of a place. It waits no longer than the run: the daemon of the
+// machine may be away.
+func (s *Session) start(ctx context.Context, id uint32, at *place, prefix string, env []string) (batch.Process, error) {
 	p := newProcess(s, id)
 	s.mu.Lock()
 	at.process = p
@@ -342,6 +350,14 @@ func (s *Session) start(id uint32, at *place, prefix string, env []string) (batc
 		p.Destroy()
 		<-at.lost // so that the runner does not blame the worker
 		return nil, fmt.Errorf("the connection to %s broke: %w", s.order.Host, s.why())
+	case <-ctx.Done():
+		p.Kill() // the machine keeps that in mind, and the place is released
+		p.exited(message{})
+		_ = p.stream.Close()
+		s.mu.Lock()
+		delete(s.asked, id)
+		s.mu.Unlock()
+		return nil, ctx.Err()
 	}
 }
 
