@@ -151,10 +151,12 @@ func (r *Runs) take(owner lease.Owner, b *api.Batch, held map[string]bool) (news
 	case before == nil && len(r.running) >= most:
 		return nil, ErrTooMany
 	case before == nil:
-		r.over = slices.DeleteFunc(r.over, func(b Listed) bool { return b.Owner == owner && b.ID == key.ID }) // it goes on
+		begins := b.Started.IsZero() || b.Reported.Sub(b.Started) < Silence
 		before = &entry{expire: time.AfterFunc(Silence, func() { r.forget(key) })}
+		before.Batch = r.counted(key, b, begins)
+		r.over = slices.DeleteFunc(r.over, func(b Listed) bool { return b.Owner == owner && b.ID == key.ID }) // it goes on
 		r.running[key] = before
-		if b.Started.IsZero() || b.Reported.Sub(b.Started) < Silence {
+		if begins {
 			news = append(news, event(b, gpu.Note, "started", "begins with its workers", ""))
 		} else if !ended(b.Stage) { // this daemon is younger than the batch, or has not heard from it for long
 			news = append(news, event(b, gpu.Note, "seen", "goes on; its runner reports again", ""))
@@ -168,6 +170,20 @@ func (r *Runs) take(owner lease.Owner, b *api.Batch, held map[string]bool) (news
 	}
 	before.Batch = *b
 	return news, nil
+}
+
+// counted returns what was counted of a batch that is not listed: what it had done when it
+// fell silent, or nothing if it begins. A batch that is older and unknown had perhaps done
+// everything before this daemon began. The caller holds the lock.
+func (r *Runs) counted(key lease.Key, b *api.Batch, begins bool) api.Batch {
+	at := slices.IndexFunc(r.over, func(l Listed) bool { return l.Owner == key.Owner && l.ID == key.ID && l.Started.Equal(b.Started) })
+	switch {
+	case at >= 0:
+		return api.Batch{GPUs: r.over[at].GPUs}
+	case begins:
+		return api.Batch{}
+	}
+	return api.Batch{GPUs: b.GPUs}
 }
 
 // forget removes a batch that has not reported for a while.

@@ -232,3 +232,33 @@ func TestEndedBatchesStay(t *testing.T) {
 		}
 	})
 }
+
+// What a batch has done counts once, though its runner is silent for a while or the daemon
+// begins anew.
+func TestRecordsCountOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, _ := someRuns()
+		b := api.Batch{ID: "x", User: "ada", Stage: "running", Started: time.Now()}
+		done := func(r *Runs, n int64) uint64 {
+			b.GPUs = []api.BatchGPU{{GPU: "a", Done: n}}
+			report(t, r, b)
+			return r.Totals()[0].Records
+		}
+		if got := done(r, 100_000); got != 100_000 {
+			t.Errorf("%d records", got)
+		}
+		time.Sleep(Silence + time.Second)
+		synctest.Wait()
+		if got := done(r, 100_001); got != 100_001 {
+			t.Errorf("after a silence: %d records", got)
+		}
+		time.Sleep(Silence - time.Second)
+		r, _ = someRuns() // the daemon begins anew
+		if got := done(r, 100_003); got != 0 {
+			t.Errorf("in a new daemon: %d records, none of which it saw", got)
+		}
+		if got := done(r, 100_005); got != 2 {
+			t.Errorf("in a new daemon: %d records, want 2", got)
+		}
+	})
+}
