@@ -64,6 +64,10 @@ type Grant struct {
 	// means always 1.
 	Speed func() float64
 
+	// Again says, before Release, that the run is about to ask for this place again: what
+	// its workers share stays. It may be nil.
+	Again func()
+
 	// Release gives the place back. The run calls it once, when no process uses
 	// the place.
 	Release func()

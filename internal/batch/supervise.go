@@ -153,10 +153,14 @@ func (r *Run) host(ctx context.Context, name string, g *Grant, c *card) {
 		return
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.stopping && (!r.input.eof || r.stock.waiting() > 0) {
+	again := !r.stopping && (!r.input.eof || r.stock.waiting() > 0)
+	if again {
 		r.tally.restarts++
 		c.restarts++
+	}
+	r.mu.Unlock()
+	if again && g.Again != nil {
+		g.Again()
 	}
 }
 

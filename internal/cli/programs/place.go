@@ -34,6 +34,7 @@ type place struct {
 	gpu     string
 	slot    *slot
 	process process.ID // of the worker, once it has started
+	again   bool       // whether the run asks for another place there at once
 
 	lost, recall chan struct{} // for the worker, see batch.Grant
 	ended        chan struct{} // closed when the daemon reports the end
@@ -114,11 +115,12 @@ func (p *places) grant(ctx context.Context, h *place) batch.Grant {
 		},
 		Why:  func(signalled bool) string { return p.whyEnded(h, signalled) },
 		Lost: h.lost, Recall: h.recall, Speed: func() float64 { return p.speed(h.gpu) },
+		Again: func() { p.locked(func() { h.again = true }) },
 		Release: func() {
 			close(released)
 			p.locked(func() { delete(p.leases, l.ID) })
 			patiently(ctx, func() { _ = l.Close() }) // it ends with the worker, or with this process at the latest
-			p.leave(ctx, h.slot)
+			p.leaveOrKeep(ctx, h)
 			p.locked(func() { p.held[h.gpu]-- })
 			p.wake()
 		},

@@ -452,3 +452,60 @@ func TestSlotThatEndedUnnoticed(t *testing.T) {
 		}
 	})
 }
+
+// The slot stays for the worker that replaces one, though somebody else waits for the GPU;
+// not for long, not if somebody released it, and not after the run.
+func TestSlotOfAWorkerThatIsReplaced(t *testing.T) {
+	for name, c := range map[string]struct {
+		between func(p *places, stop func())
+		kept    bool
+	}{
+		"at once":         {func(*places, func()) {}, true},
+		"never":           {func(*places, func()) { time.Sleep(2 * slotPatience) }, false},
+		"after the run":   {func(_ *places, stop func()) { stop() }, false},
+		"somebody else's": {func(p *places, _ func()) { p.hear(gpu.Event{Code: gpu.EventReleased, Lease: "slot-1"}) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newFakeDaemon(1)
+				p, _ := placesOf(t, d, BatchOptions{PerGPU: 1})
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				first, err := p.Acquire(ctx, batch.WorkerRequest{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if name == "somebody else's" {
+					c.between(p, stop)
+				}
+				first.Again()
+				first.Release()
+				if name != "somebody else's" {
+					c.between(p, stop)
+				}
+				synctest.Wait()
+				d.mu.Lock()
+				free := d.free["GPU-0"]
+				d.mu.Unlock()
+				if free == c.kept {
+					t.Errorf("the GPU is free: %v", free)
+				}
+				if !c.kept {
+					return
+				}
+				second, err := p.Acquire(ctx, batch.WorkerRequest{})
+				if err != nil || d.slots != 1 {
+					t.Fatalf("%v, %d slots were taken", err, d.slots)
+				}
+				time.Sleep(2 * slotPatience)
+				if d.free["GPU-0"] {
+					t.Error("the slot was taken from its new worker")
+				}
+				second.Release()
+				if !d.free["GPU-0"] || len(d.held) > 0 || len(p.slots) > 0 {
+					t.Errorf("free %v, held %v", d.free, d.held)
+				}
+			})
+		})
+	}
+}

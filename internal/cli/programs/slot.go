@@ -69,6 +69,33 @@ func (p *places) leave(ctx context.Context, s *slot) {
 	}
 }
 
+// slotPatience is how long a slot stays for the next worker after one that died or asked
+// to be replaced.
+const slotPatience = 5 * time.Second
+
+// leaveOrKeep gives the slot of a worker back, as leave does, but a while later if another
+// worker is about to use it: others, who wait for the GPU, would get it in between. A slot
+// that somebody wants is given back at once.
+func (p *places) leaveOrKeep(ctx context.Context, h *place) {
+	keep := false
+	p.locked(func() {
+		_, wanted := p.left[h.gpu]
+		keep = h.again && !wanted && p.slots[h.gpu] == h.slot
+	})
+	if !keep {
+		p.leave(ctx, h.slot)
+		return
+	}
+	go func() {
+		select {
+		case <-ctx.Done():
+		case <-h.slot.Lost:
+		case <-time.After(slotPatience):
+		}
+		p.leave(ctx, h.slot)
+	}()
+}
+
 // slotEnded handles the end of a slot that this run did not give back: its workers
 // leave, and the next worker asks for another slot. The caller holds mu.
 func (p *places) slotEnded(s *slot) {
