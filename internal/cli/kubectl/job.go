@@ -113,6 +113,13 @@ func (c *Cluster) BeginJob(ctx context.Context, j Job) (found bool, err error) {
 	if !found {
 		job := j.Objects("")[0]
 		job["metadata"].(object)["annotations"] = object{specNote: j.print()}
+		defer func() {
+			problem := (*Error)(nil)
+			theirs := errors.As(err, &problem) && problem.Code == "AlreadyExists"
+			if err != nil && !theirs { // it may be there, and its pods would wait for ever
+				_ = c.EndJob(context.WithoutCancel(ctx), j.Name)
+			}
+		}()
 		if uid, err = c.create(ctx, job); err != nil {
 			return false, about("make the Job", err)
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,6 +39,15 @@ func fake(how string, args []string) int {
 	case "fail":
 		fmt.Fprintln(os.Stderr, "W1116 a warning\n"+text)
 		return 1
+	case "job": // all is made but what stands behind the colon
+		switch said, _ := io.ReadAll(os.Stdin); {
+		case args[0] != "create":
+		case strings.Contains(string(said), `"kind":"`+text+`"`):
+			fmt.Fprintln(os.Stderr, "Error from server (Forbidden): no "+text)
+			return 1
+		default:
+			fmt.Print(`{"metadata":{"uid":"u"}}`)
+		}
 	case "endless":
 		for block := strings.Repeat(`{"node":"a",`, 1<<12); ; {
 			if _, err := os.Stdout.WriteString(block); err != nil {
@@ -283,4 +293,16 @@ func FuzzNode(f *testing.F) {
 			t.Errorf("%+v: %v", n, err)
 		}
 	})
+}
+
+// A Job that cannot be used is removed: its pods would wait for ever for what is missing.
+func TestJobWithoutItsTemplateIsRemoved(t *testing.T) {
+	for kind, wrong := range map[string]bool{"ResourceClaimTemplate": true, "none": false} {
+		c, calls := cluster(t, "job:"+kind, patience)
+		_, err := c.BeginJob(t.Context(), Job{Name: "berth-x", Image: "worker", Pods: 1})
+		said, _ := os.ReadFile(calls)
+		if removed := strings.Contains(string(said), "delete job berth-x"); (err != nil) != wrong || removed != wrong {
+			t.Errorf("%s is refused: %v, kubectl was called with\n%s", kind, err, said)
+		}
+	}
 }
