@@ -32,9 +32,9 @@ func readFlags(text []byte, flags *pflag.FlagSet) error {
 		line := strings.TrimSpace(string(line))
 		rest, marked := strings.CutPrefix(line, mark)
 		switch {
+		case marked && rest != "" && rest[0] != ' ' && rest[0] != '\t': // #BERTHA is a comment
 		case marked && below:
 			return fmt.Errorf("line %d: %s lines must come before the first command", number, mark)
-		case marked && rest != "" && rest[0] != ' ' && rest[0] != '\t': // #BERTHA is a comment
 		case marked:
 			if err := setFlags(rest, flags, given); err != nil {
 				return fmt.Errorf("line %d: %w", number, err)
@@ -90,6 +90,9 @@ func splitWords(text string) (words []string, err error) {
 	for _, r := range text {
 		switch {
 		case escaped:
+			if quote == '"' && !strings.ContainsRune("\\\"$`", r) {
+				word.WriteByte('\\')
+			}
 			word.WriteRune(r)
 			escaped = false
 		case r == '\\' && quote != '\'':

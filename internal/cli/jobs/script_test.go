@@ -20,6 +20,7 @@ func TestSplitWords(t *testing.T) {
 		"--hold # until Monday":             "--hold",
 		"--name a#b":                        "--name|a#b",
 		`'\n'`:                              `\n`,
+		`--comment "C:\new \"x\" \\ \$1"`:   `--comment|C:\new "x" \ $1`,
 	} {
 		if got, err := splitWords(text); err != nil || strings.Join(got, "|") != want {
 			t.Errorf("%q: %q, %v; want %q", text, got, err, want)
@@ -42,6 +43,7 @@ func TestReadFlags(t *testing.T) {
 		{name: "the command line wins", text: "#!/bin/sh\n#BERTH --name a --param x=1\n", given: []string{"--name", "b"}, want: "b [x=1]"},
 		{name: "it replaces lists", text: "#!/bin/sh\n#BERTH --name a --param x=1\n", given: []string{"--param", "z=3"}, want: "a [z=3]"},
 		{name: "another word", text: "#!/bin/sh\n#BERTHA --name a\n#berth --name b\n", want: " []"},
+		{name: "another word after a command", text: "#!/bin/sh\necho\n#BERTH_GPUS is set\n", want: " []"},
 		{name: "windows", text: "#!/bin/sh\r\n#BERTH --name a\r\n", want: "a []"},
 		{name: "after a command", text: "#!/bin/sh\necho\n#BERTH --name a\n", wrong: "line 3: #BERTH lines must come before the first command"},
 		{name: "an unknown flag", text: "#!/bin/sh\n#BERTH --mem 8\n", wrong: "line 2: there is no flag --mem here"},

@@ -157,14 +157,15 @@ func (o *submitOptions) fill(cmd *cobra.Command, args []string) error {
 
 // script reads the flags of a file, and returns the command that runs it.
 func (o *submitOptions) script(cmd *cobra.Command, args []string) ([]string, error) {
+	if args[0] == "-" {
+		return nil, console.Usage("a job cannot read standard input: write the script to a file, or give the command after --")
+	}
 	path, err := filepath.Abs(args[0])
 	if err != nil {
 		return nil, err
 	}
 	text, err := o.Read(args[0], longestScript+1)
 	switch {
-	case args[0] == "-":
-		return nil, console.Usage("a job cannot read standard input: write the script to a file, or give the command after --")
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, console.Hinted(console.Usage("there is no file %s", args[0]), "to run a command, write two dashes before it: berth submit -- "+view.ShellLine(args))
 	case err != nil:

@@ -54,7 +54,7 @@ func ParseHosts(list []string, way func(host string) transport.Way) ([]Host, err
 			if found {
 				most = count(number)
 			}
-		} else if host, number, found := cutLast(name); found && net.ParseIP(name) == nil {
+		} else if host, number, found := cutLast(name); found && net.ParseIP(name[strings.LastIndexByte(name, '@')+1:]) == nil {
 			name, most = host, count(number)
 		}
 		switch {

@@ -17,6 +17,7 @@ func TestParseHosts(t *testing.T) {
 		{"gpu1,gpu2:2, me@gpu3", "gpu1 0, gpu2 2, me@gpu3 0", ""},
 		{".,gpu1.lab.example:1", ". 0, gpu1.lab.example 1", ""},
 		{"10.0.0.1,fe80::1,[fe80::2],[fe80::3]:4", "10.0.0.1 0, fe80::1 0, fe80::2 0, fe80::3 4", ""},
+		{"me@2001:db8::5,me@gpu3:2", "me@2001:db8::5 0, me@gpu3 2", ""},
 		{"gpu1:0", "", "how many workers"},
 		{"gpu1:ssh", "", "how many workers"},
 		{"gpu1:2222", "", "its port belongs into ~/.ssh/config"},
