@@ -2,6 +2,7 @@ package work
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -35,7 +36,7 @@ func newShown(terminal int) (p *progress, out, err *bytes.Buffer) {
 	plan := api.Plan{File: "plate.yaml", SideBySide: 2, Waves: 1, Pipelines: []api.PlannedPipeline{
 		{Name: "well", Memory: 1, Runs: []api.PlannedRun{{Name: "well[0]"}, {Name: "well[1]"}}},
 	}}
-	return newProgress(con, nil, plan, view.GPUs{"GPU-a": 0, "GPU-b": 1}), out, err
+	return newProgress(context.Background(), con, nil, plan, view.GPUs{"GPU-a": 0, "GPU-b": 1}), out, err
 }
 
 func on(uuid, name, placement string) programs.Result {

@@ -31,11 +31,15 @@ type progress struct {
 	runs  view.Runs
 }
 
-func newProgress(con *console.Console, c *client.Client, plan api.Plan, gpus view.GPUs) *progress {
-	p := &progress{Console: con, client: c, plan: plan, gpus: gpus, live: term.NewLive(con.Err)}
+func newProgress(ctx context.Context, con *console.Console, c *client.Client, plan api.Plan, gpus view.GPUs) *progress {
+	p := &progress{Console: con, client: c, plan: plan, gpus: gpus}
 	for i := range plan.Pipelines {
 		p.runs.Total += len(plan.Pipelines[i].Runs)
 	}
+	if p.runs.Total > 1 { // a single run has the files themselves
+		con.Out, con.Err = hurried(ctx, con.Out), hurried(ctx, con.Err)
+	}
+	p.live = term.NewLive(con.Err)
 	return p
 }
 

@@ -55,7 +55,7 @@ func (o *planOptions) runFile(ctx context.Context, file *pipeline.File, text []b
 	if err := folder.begin(o.failed); err != nil {
 		return fmt.Errorf("keep which runs end well: %w", err)
 	}
-	s := &starter{planOptions: o, client: c, plan: plan, commands: commands, folder: folder, progress: newProgress(o.Console, c, plan, gpus)}
+	s := &starter{planOptions: o, client: c, plan: plan, commands: commands, folder: folder, progress: newProgress(ctx, o.Console, c, plan, gpus)}
 	s.progress.folder = folder
 	return s.run(ctx)
 }

@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -42,10 +43,15 @@ type runScreen struct {
 // beyond the end of ctx.
 func newRunScreen(ctx context.Context, con *console.Console) *runScreen {
 	terminal, _ := con.Err.(*os.File)
-	shown := outlet.New(con.Err, unreadGrace)
-	context.AfterFunc(ctx, shown.Hurry)
-	con.Err = shown
-	return &runScreen{Console: con, terminal: terminal, live: term.NewLive(shown)}
+	con.Err = hurried(ctx, con.Err)
+	return &runScreen{Console: con, terminal: terminal, live: term.NewLive(con.Err)}
+}
+
+// hurried returns a writer that does not wait for its reader beyond the end of ctx.
+func hurried(ctx context.Context, to io.Writer) io.Writer {
+	w := outlet.New(to, unreadGrace)
+	context.AfterFunc(ctx, w.Hurry)
+	return w
 }
 
 // follow shows the progress of the batch until ctx ends.
