@@ -202,7 +202,6 @@ func UntilSignal(signals ...os.Signal) (context.Context, func()) {
 	go func() {
 		select {
 		case s := <-came:
-			signal.Stop(came) // a second one ends the process, whatever it waits for
 			cancel(&console.SignalError{Signal: s.(syscall.Signal)})
 		case <-ctx.Done():
 		}

@@ -104,7 +104,6 @@ class Lease(leasing.Lease):
         try:
             asked = await self._asked_ahead(client, granted)
         except BaseException:
-            self._client = client
             self._give_back_later(granted)
             raise
         self._hold(client, granted, *asked)
