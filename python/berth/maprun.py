@@ -43,7 +43,8 @@ def run_command(who: str, name: str, client: Optional[Client], options: Dict[str
         )
     if client is not None and not client.local:
         raise BerthError("%s: the workers are processes of this machine, so it needs the daemon's socket, not a URL" % who)
-    command = [_berth(who), "run", "--input", "-", "--input-format", "jsonl", "--input-end", INPUT_END, "--output", "-", "--name", name, "--allow-failures"]
+    command = [_berth(who), "run", "--input", "-", "--input-format", "jsonl", "--input-end", INPUT_END]
+    command += ["--output", "-", "--name", name, "--allow-failures"]
     if client is not None:
         command += ["--socket", client.sockets[0]]
     for flag, value in options.items():

@@ -15,9 +15,9 @@ import (
 
 // The journal is a text file. Each line is a checksum and a JSON object. The first line
 // has the header, each following one a commit; then one says how many records there are,
-// and the last line of a finished run that it is complete. If a line is not whole or cannot be true, it and all lines after
-// it count as never written: a run that forgets a commit only does its records again, so
-// no damage to this file can make an output wrong.
+// and the last line of a finished run that it is complete. If a line is not whole or cannot
+// be true, it and all lines after it count as never written: a run that forgets a commit
+// only does its records again, so no damage to this file can make an output wrong.
 
 // entry is a line. Exactly one of its fields is set.
 type entry struct {
