@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,7 @@ import (
 )
 
 // waiter connects a waiting request with the goroutine that waits for its
-// outcome.
+// outcome. It belongs to that one request: a later request may have the same key.
 type waiter struct {
 	request *lease.Request
 	done    chan outcome // has room for one
@@ -126,12 +127,8 @@ func (l *Ledger) answer(r *lease.Request, now time.Time) (Found, *waiter, error)
 	if err != nil || granted != nil {
 		return Found{Lease: granted}, nil, err
 	}
-	if limits := l.limitsOf(waits); limits != nil {
-		if err := quota.TooManyWait(l.book, waits.Holder, limits); err != nil { // the error undoes the Ask
-			return Found{}, nil, fmt.Errorf("wait for %s: %w", waits.ID, err)
-		}
-	}
-	return Found{}, l.expect(waits), nil
+	w, err := l.expect(waits)
+	return Found{}, w, err
 }
 
 // admit fills in and checks a request by the settings of its service. If the request
@@ -304,11 +301,18 @@ func (l *Ledger) decide(r *lease.Request, now time.Time) (granted *lease.Lease, 
 	return granted, nil, err
 }
 
-// expect registers a waiter for the outcome of a request. The caller holds mu.
-func (s *state) expect(r *lease.Request) *waiter {
+// expect registers a waiter for the outcome of a request that was put into the queue. It
+// refuses a request that its user may not wait with; the error undoes the Ask. The caller
+// holds mu.
+func (s *state) expect(r *lease.Request) (*waiter, error) {
+	if limits := s.limitsOf(r); limits != nil && r.By.Door != access.Itself {
+		if err := quota.TooManyWait(s.book, r.Holder, limits); err != nil {
+			return nil, fmt.Errorf("wait for %s: %w", r.ID, err)
+		}
+	}
 	w := &waiter{request: r, done: make(chan outcome, 1)}
-	s.waiters[r.Key()] = w
-	return w
+	s.waiters[r] = w
+	return w, nil
 }
 
 // await waits until a request is decided.
@@ -337,8 +341,8 @@ func (l *Ledger) await(ctx context.Context, w *waiter) (*lease.Lease, error) {
 	select {
 	case o := <-w.done:
 		return o.lease, o.err
-	default:
-		return nil, stopped
+	default: // the ledger has stopped: every other way out of the queue sends an outcome
+		return nil, cmp.Or(stopped, ErrWithdrawn)
 	}
 }
 

@@ -286,7 +286,7 @@ func (s *state) undo(from int) {
 	for i := range undone {
 		s.reflect(&undone[i], -1)
 		if undone[i].Kind == lease.Asked {
-			delete(s.waiters, undone[i].Request.Key())
+			delete(s.waiters, undone[i].Request)
 		}
 	}
 	s.effects = s.effects[:from]
@@ -313,8 +313,8 @@ func (s *state) explainTimeOuts(changes []lease.Change) {
 	var late []*lease.Request
 	least := lease.AnyLoad
 	for _, c := range changes {
-		if t, is := c.(lease.TimeOut); is && s.waiters[t.Key] != nil {
-			r := s.book.Request(t.Key)
+		t, is := c.(lease.TimeOut)
+		if r := s.book.Request(t.Key); is && s.waiters[r] != nil {
 			late = append(late, r)
 			least = least.Smaller(leastAdvice(r))
 		}
@@ -323,7 +323,7 @@ func (s *state) explainTimeOuts(changes []lease.Change) {
 	n := s.front(least)
 	for _, r := range late {
 		advance(n, r)
-		w := s.waiters[r.Key()]
+		w := s.waiters[r]
 		w.refusal, w.quota = s.refusal(r, n), s.overQuota(r, n)
 	}
 }
@@ -382,12 +382,10 @@ func (l *Ledger) settle(effects []lease.Effect) {
 // dismiss sends a waiter the outcome of its request.
 func (l *Ledger) dismiss(e *lease.Effect) {
 	l.mu.Lock()
-	w := l.waiters[e.Request.Key()]
-	if w != nil && w.request == e.Request { // not the one that has taken the place of an absent one
-		delete(l.waiters, e.Request.Key())
-	}
+	w := l.waiters[e.Request]
+	delete(l.waiters, e.Request)
 	l.mu.Unlock()
-	if w == nil || w.request != e.Request {
+	if w == nil {
 		return // the request did not wait: its errand decides it
 	}
 	switch {

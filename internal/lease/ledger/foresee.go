@@ -114,7 +114,7 @@ func (l *Ledger) copyState() *Ledger {
 	settings := l.settings
 	settings.Limits = settings.Limits.Fresh()
 	return &Ledger{state: state{
-		boot: l.boot, cpus: l.cpus, processes: l.processes, settings: settings, book: l.book.Clone(), devices: devices, waiters: map[lease.Key]*waiter{},
+		boot: l.boot, cpus: l.cpus, processes: l.processes, settings: settings, book: l.book.Clone(), devices: devices, waiters: map[*lease.Request]*waiter{},
 	}}
 }
 

@@ -137,7 +137,7 @@ func Open(o Options) (*Ledger, error) {
 			boot: boot, cpus: max(o.CPUs, 1), processes: o.Processes,
 			settings: o.Settings, book: lease.New(), snapshot: placement.NewSnapshot(nil),
 			devices: map[string]*observed{}, revoking: map[lease.Key]revocation{}, inUse: map[lease.Key]uint64{},
-			waiters: map[lease.Key]*waiter{},
+			waiters: map[*lease.Request]*waiter{},
 		},
 	}
 	l.standing = kin{book: l.book, boot: boot, settings: &l.settings}
@@ -235,7 +235,7 @@ type state struct {
 	ahead    placement.Ahead // see front
 	devices  map[string]*observed
 	dirty    bool // something changed that may let a waiting request in
-	waiters  map[lease.Key]*waiter
+	waiters  map[*lease.Request]*waiter
 	effects  []lease.Effect // of the batch at hand
 
 	revoking map[lease.Key]revocation // by lease: why it is about to be revoked

@@ -46,7 +46,7 @@ func longQueue(t tester, n, users int, size func(i, n int) gpu.MiB) *keeper {
 	for i := range n {
 		r := want(fmt.Sprint("w-", i), size(i, n), of(i%users))
 		r.GPUs, r.Requested, r.Deadline = 1, now.Add(time.Duration(i)), now.Add(time.Hour)
-		k.waiters[r.Key()] = &waiter{request: &r, done: make(chan outcome, 1)}
+		k.waiters[&r] = &waiter{request: &r, done: make(chan outcome, 1)}
 		if _, err := k.apply(lease.Ask{Request: &r}, now); err != nil {
 			t.Fatal(err)
 		}

@@ -121,7 +121,7 @@ func (l *Ledger) into(ctx context.Context, by access.Actor, do func(now time.Tim
 		var r *lease.Request
 		var err error
 		if changed, r, err = do(now); err == nil && changed == nil {
-			w = l.expect(r)
+			w, err = l.expect(r)
 		}
 		return err
 	})

@@ -189,7 +189,9 @@ func (s *state) whyNot(r *lease.Request) error {
 		return err
 	}
 	if _, fits := placement.Choose(s.snapshot, r, nil, nil); !fits {
-		return s.refusal(r, before) // with before, so that its advice delays nobody
+		if refusal := s.refusal(r, before); refusal != nil { // with before, so that its advice delays nobody
+			return refusal
+		}
 	}
 	_, waiting := s.book.Len()
 	if s.book.Request(r.Key()) == r {
