@@ -33,7 +33,7 @@ const (
 // memory of a lease, nothing else does, and what has happened meanwhile counts when it
 // has arrived somewhere.
 var table = []row{
-	{Here, Ordered, isActive, Leaving, []Act{Depart}},
+	{Here, Ordered, always, Leaving, []Act{Depart}}, // whatever has become of it: Depart answers the order
 	{Here, "", hasEnded, Forgotten, []Act{Forget}},
 	{Leaving, Departed, always, Parked, []Act{Write, Tell}},
 	{Leaving, Refused, always, Here, []Act{Drop, Write, Release, Tell}},

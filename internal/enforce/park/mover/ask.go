@@ -153,7 +153,7 @@ func (p *Mover) turnDown(o *order, why error) {
 	}
 }
 
-// undone returns why a lease was not parked after its memory was touched. Held is nil if
+// undone returns why a lease was not parked that was prepared, or that has ended: held is nil if
 // the lease has ended.
 func (o *order) undone(held *lease.Lease, why error) error {
 	if errors.Is(why, errEnded) || held == nil {

@@ -65,6 +65,42 @@ func TestParkAndResume(t *testing.T) {
 	})
 }
 
+// Whoever parks a lease is answered, also if it ends at any moment from then on.
+func TestParkOfALeaseThatEndsMeanwhile(t *testing.T) {
+	for _, moment := range []string{"after Unparkable", "before Park", "after Park"} {
+		inWorld(t, 100*gib, func(t *testing.T, w *world) {
+			l := w.grant("a", 60*gib)
+			w.setMu.Lock()
+			w.point = func(name string) {
+				if name != moment {
+					return
+				}
+				if held := w.now.book.Lease(l.Key(), l.Fence); held != nil {
+					w.End(w.of(l.Fence)[0].PID)
+					if err := w.now.book.Revoke(t.Context(), l.Key(), l.Fence, "it was cancelled", nil); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			w.setMu.Unlock()
+			answer := make(chan error, 1)
+			go func() { answer <- w.now.Park(t.Context(), l.Key(), l.Fence, byU, "lunch", true) }()
+			time.Sleep(time.Hour)
+			select {
+			case err := <-answer:
+				if moment != "after Park" && !errors.Is(err, lease.ErrUnknown) {
+					t.Errorf("%s: answered with %v", moment, err)
+				}
+			default:
+				t.Errorf("%s: nobody answered", moment)
+			}
+			if _, known := w.now.Of(l.Fence); known {
+				t.Errorf("%s: the lease is not forgotten", moment)
+			}
+		})
+	}
+}
+
 // An idle lease is parked for one that waits as soon as it has been idle for
 // park_idle_after, whenever that begins: nothing tells the mover of it.
 func TestIdleIsParkedInTime(t *testing.T) {

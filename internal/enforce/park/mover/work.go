@@ -50,12 +50,9 @@ func (p *Mover) depart(ctx context.Context, r *record) {
 	case prepared && ctx.Err() != nil:
 		o.done <- ledger.ErrStopped
 	default:
-		if prepared {
-			why := err
-			err = o.undone(p.Leases.Lease(o.key, o.fence), why)
-			p.bar(o, why)
-		} else {
-			p.bar(o, err)
+		p.bar(o, err)
+		if held := p.Leases.Lease(o.key, o.fence); prepared || held == nil {
+			err = o.undone(held, err)
 		}
 		p.giveUp(ctx, r, o, err)
 	}

@@ -165,6 +165,12 @@ func (b book) Members(_ lease.Key, fence uint64) (ids []process.ID) {
 	return ids
 }
 
+func (b book) Unparkable(k lease.Key, fence uint64) error {
+	err := b.Ledger.Unparkable(k, fence)
+	b.d.world.at("after Unparkable")
+	return err
+}
+
 func (b book) Park(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string) (*lease.Lease, error) {
 	b.d.world.at("before Park")
 	l, err := b.Ledger.Park(ctx, k, fence, by, why)
