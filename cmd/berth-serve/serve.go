@@ -15,6 +15,7 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/upkeep"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/daemon"
+	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/footprint"
 )
 
@@ -75,7 +76,7 @@ func serve(ctx context.Context, o upkeep.ServeOptions) error {
 		from.Warn(text)
 	}
 	load := func() (*config.Settings, error) { return daemon.Load(from) }
-	d, err := daemon.Open(ctx, daemon.Options{Settings: settings, Version: version, Log: log, Unlogged: lines.Dropped, Load: load, Guardian: guardianCommand(), Program: ownProgram(), Minder: minderProgram})
+	d, err := daemon.Open(ctx, daemon.Options{Settings: settings, Version: version, Log: log, Unlogged: lines.Dropped, Load: load, Passed: process.Uptime, Guardian: guardianCommand(), Program: ownProgram(), Minder: minderProgram})
 	if err != nil {
 		return err
 	}

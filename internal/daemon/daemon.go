@@ -77,6 +77,10 @@ type Options struct {
 	// nothing.
 	Load func() (*config.Settings, error)
 
+	// Passed returns how much time has passed since some moment, with the time that the
+	// machine slept. If it is nil, that time does not count.
+	Passed func() time.Duration
+
 	// Guardian is the command of the guardian of stopped processes. If it is empty, no
 	// lease can be paced.
 	Guardian []string

@@ -59,8 +59,10 @@ type level struct {
 // older reports whether a waiter comes before another one of its lane.
 func (w *waiter) older(than *waiter) bool { return w.compareAge(than) < 0 }
 
+// compareAge compares by the wall alone. Two times with a monotonic reading would compare by
+// that, and the order of times with and without one is none.
 func (w *waiter) compareAge(other *waiter) int {
-	return cmp.Or(w.request.Requested.Compare(other.request.Requested), cmp.Compare(w.request.Arrival, other.request.Arrival))
+	return cmp.Or(cmp.Compare(w.request.Requested.UnixNano(), other.request.Requested.UnixNano()), cmp.Compare(w.request.Arrival, other.request.Arrival))
 }
 
 // sum computes the sums of a waiter again, after something below it has changed.

@@ -40,6 +40,10 @@ func Now() uint64 {
 	return uint64(t.Nano()) / (1e9 / userHz)
 }
 
+// Uptime returns how long the machine has run, with the time that it slept, or 0 if the
+// kernel does not say.
+func Uptime() time.Duration { return time.Duration(Now()) * (time.Second / userHz) }
+
 // Age returns how long a process has run, according to its start time.
 func Age(id ID) time.Duration {
 	return time.Duration(Now()-min(id.Start, Now())) * (time.Second / userHz)

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 // waiter connects a waiting request with the goroutine that waits for its
@@ -167,7 +168,7 @@ func (s *state) prepare(r *lease.Request, now time.Time) error {
 		r.Groups = quota.GroupNames(limits)
 	}
 	if !r.Since.IsZero() && r.Since.Before(now) {
-		r.Requested = r.Since // after the limits, which bound how long it waits from now on
+		r.Requested = when.Stored(r.Since) // after the limits, which bound how long it waits from now on
 	}
 	if r.Exclusive {
 		s.whole(r)

@@ -22,6 +22,9 @@ const (
 	// retry is how long the clerk waits before it retries a change that the journal
 	// refused.
 	retry = time.Second
+	// clockAgain is how often the clerk looks at the clock at least while anything is going
+	// to be due: a timer stands still while the machine sleeps.
+	clockAgain = time.Minute
 )
 
 // errand is work on the book, with a channel for its result.
@@ -180,9 +183,10 @@ func (l *Ledger) leaveSeat() {
 // the journal refuses, the clerk tries again once per retry interval. setAlarm never
 // moves an alarm to a later time: that costs more than waking up once too early.
 func (l *Ledger) setAlarm() {
+	now := l.clock.Now()
 	var at time.Time
 	if l.restless || l.Trouble() != nil {
-		at = time.Now().Add(retry)
+		at = now.Add(retry)
 	} else {
 		l.mu.RLock()
 		next, any := l.book.Next()
@@ -190,15 +194,17 @@ func (l *Ledger) setAlarm() {
 		if !any {
 			return
 		}
-		if at = next; l.waits.absent > 0 {
-			if look := time.Now().Add(lookAgain); look.Before(at) {
-				at = look
-			}
+		look := now.Add(clockAgain)
+		if l.waits.absent > 0 {
+			look = now.Add(lookAgain)
+		}
+		if at = next; look.Before(at) {
+			at = look
 		}
 	}
 	if l.alarmAt.IsZero() || at.Before(l.alarmAt) {
 		l.alarmAt = at
-		l.alarm.Reset(max(time.Until(at), 0))
+		l.alarm.Reset(max(at.Sub(now), 0))
 	}
 }
 
@@ -236,8 +242,12 @@ func answer(batch []*errand) {
 // attempt applies errands, calls then, and writes the effects of both to
 // the journal. If it returns an error, it has undone all of them.
 func (l *Ledger) attempt(batch []*errand, then func(now time.Time)) error {
-	now := time.Now()
+	set := l.clock.Set()
+	now := l.clock.Now()
 	l.mu.Lock()
+	if set != 0 {
+		l.shift(set)
+	}
 	l.effects = l.effects[:0]
 	for _, e := range batch {
 		from := len(l.effects)
@@ -267,6 +277,22 @@ func (l *Ledger) attempt(batch []*errand, then func(now time.Time)) error {
 	l.settle(effects)
 	l.compactIfLong()
 	return nil
+}
+
+// shift moves all times by as much as the clock was set. The caller holds mu.
+func (l *Ledger) shift(by time.Duration) {
+	for was, is := range l.book.Shift(by) {
+		if w := l.waiters[was]; w != nil {
+			delete(l.waiters, was)
+			w.request = is
+			l.waiters[is] = w
+		}
+	}
+	if !l.alarmAt.IsZero() {
+		l.alarmAt = l.alarmAt.Add(by)
+	}
+	l.waits.looked = l.waits.looked.Add(by)
+	l.rewrite, l.waits.rewrite = true, true
 }
 
 // apply makes a change to the book. The caller holds mu.

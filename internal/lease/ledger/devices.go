@@ -114,7 +114,7 @@ func (l *Ledger) Observe(o placement.Observation) {
 		d.recent.Add(o.Sample)
 		l.attribute(d)
 		l.holders.releaseUnused()
-		if l.noteUse(d, time.Now()) {
+		if l.noteUse(d, l.clock.Now()) {
 			l.nudge()
 		}
 	}

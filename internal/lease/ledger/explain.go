@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/placement"
@@ -47,7 +46,7 @@ func (l *Ledger) Fits(r lease.Request) bool {
 func (l *Ledger) suppose(r lease.Request, look func(*lease.Request)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := time.Now()
+	now := l.clock.Now()
 	if r.ID == "" {
 		r.ID = l.unusedID(r.Holder.Owner())
 	}

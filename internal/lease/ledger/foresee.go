@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 // Lasts returns how much longer a lease of a holder lasts that has lasted for some time,
@@ -55,6 +56,7 @@ func (l *Ledger) ForeseeNew(now time.Time, r lease.Request, lasts Lasts) (Forese
 	if copied == nil {
 		return Foreseen{}, ErrTooMany
 	}
+	now = when.Stored(now)
 	if r.ID == "" {
 		r.ID = copied.unusedID(r.Holder.Owner())
 	}
@@ -70,6 +72,7 @@ func (l *Ledger) ForeseeNew(now time.Time, r lease.Request, lasts Lasts) (Forese
 // forward plays a copy forward until each of these requests is granted or has left, if
 // that can be known.
 func (l *Ledger) forward(now time.Time, lasts Lasts, pending map[lease.Key]bool) map[lease.Key]Foreseen {
+	now = when.Stored(now)
 	p := &play{Ledger: l, lasts: lasts, ending: map[lease.Key]int{}, pending: pending, found: make(map[lease.Key]Foreseen, len(pending))}
 	for _, held := range p.book.Leases() {
 		p.follow(held, now)

@@ -96,13 +96,14 @@ const (
 )
 
 // compactIfLong replaces a long journal by the entries of the present leases, in a new
-// goroutine; the clerk goes on appending meanwhile. The clerk calls it when the book and
+// goroutine, and any journal if the clock was set; the clerk goes on appending meanwhile. The clerk calls it when the book and
 // the journal agree.
 func (l *Ledger) compactIfLong() {
 	stats := l.journal.Stats()
-	if stats.LogEntries < compactEntries || stats.LogEntries < compactFactor*stats.SnapshotEntries || !l.compacting.CompareAndSwap(false, true) {
+	if !l.rewrite && (stats.LogEntries < compactEntries || stats.LogEntries < compactFactor*stats.SnapshotEntries) || !l.compacting.CompareAndSwap(false, true) {
 		return
 	}
+	l.rewrite = false
 	l.mu.RLock()
 	standing := l.book.Leases() // leases never change, so the list may leave this goroutine
 	fence := stored.NewFence(l.book.Fence(), l.boot)

@@ -27,6 +27,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/lease/stored"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -43,6 +44,7 @@ type world struct {
 	wrap     func(journal.Journal) journal.Journal // puts another one around the journal; nil: none
 	audited  func([]lease.Effect, error) error     // for Hooks.Authority; nil: nobody
 	changed  func(*lease.Effect)                   // for Hooks.Changed; nil: nobody
+	clock    when.Clock
 
 	mu     sync.Mutex // guards what follows
 	refuse error      // what the journal answers instead of writing; nil: it writes
@@ -155,7 +157,7 @@ func (w *world) start(t tester) *keeper {
 	t.Helper()
 	k := &keeper{t: t, events: map[string]gpu.Event{}, counts: map[gpu.EventCode]int{}, heard: make(chan struct{})}
 	l, err := Open(Options{
-		Settings: w.settings, Processes: process.Proc().With(w.cast), CPUs: 4, Open: w.open, OpenWaiting: w.openWaiting,
+		Settings: w.settings, Processes: process.Proc().With(w.cast), CPUs: 4, Clock: w.clock, Open: w.open, OpenWaiting: w.openWaiting,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -30,6 +30,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/stored"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 // Hooks are the functions that the ledger calls when something has happened. Each
@@ -76,6 +77,7 @@ type Options struct {
 	Processes process.Table
 	Names     Names // nil if users are known by number
 	CPUs      int
+	Clock     when.Clock // the zero value if the machine never sleeps
 
 	// Open opens the journal and hands every entry in it to replay.
 	Open func(replay func(journal.Entry) error) (journal.Journal, error)
@@ -94,6 +96,7 @@ type Ledger struct {
 	seat    chan struct{} // has room for one: the goroutine that fills it works on the book
 	wake    chan struct{} // signals a change that may let a waiting request in
 	holders holders
+	clock   when.Clock   // only the goroutine in the seat asks whether it was set
 	limiter fair.Limiter // keeps one user from filling the way to the clerk
 
 	spent  sync.Pool // errands that are done
@@ -116,6 +119,7 @@ type Ledger struct {
 	group    [][]byte
 	chosen   []string
 	restless bool // something must be tried again soon
+	rewrite  bool // the clock was set, so that the times in the journal are not those of the book
 
 	round      round // read without mu, which a stuck clerk may hold for ever
 	compacting atomic.Bool
@@ -131,7 +135,7 @@ func Open(o Options) (*Ledger, error) {
 		return nil, err
 	}
 	l := &Ledger{
-		limiter: fair.Limiter{Most: mostErrands}, census: census{Table: o.Processes, names: o.Names, boot: boot},
+		clock: o.Clock, limiter: fair.Limiter{Most: mostErrands}, census: census{Table: o.Processes, names: o.Names, boot: boot},
 		errands: make(chan *errand, maxBatch), seat: make(chan struct{}, 1), wake: make(chan struct{}, 1), quiet: make(chan struct{}), finished: make(chan struct{}),
 		state: state{
 			boot: boot, cpus: max(o.CPUs, 1), processes: o.Processes,
@@ -148,6 +152,7 @@ func Open(o Options) (*Ledger, error) {
 	if err := l.recover(o.Open); err != nil {
 		return nil, err
 	}
+	l.rewrite = l.book.Clamp(l.clock.Now())
 	if err := l.waits.open(o.OpenWaiting); err != nil {
 		return nil, errors.Join(err, l.journal.Close())
 	}
@@ -182,7 +187,7 @@ func (l *Ledger) Run(ctx context.Context) error {
 	l.round.begin()
 	l.holders.keepDetached()
 	l.holders.resume()
-	l.putBack(time.Now())
+	l.putBack(l.clock.Now())
 	l.clerk(ctx)
 	l.holders.watches.close()
 	return l.Close()

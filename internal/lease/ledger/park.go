@@ -11,6 +11,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/process/kinship"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 // Unparkable returns why a lease cannot be parked, or why its service does not allow it,
@@ -100,7 +101,7 @@ func (l *Ledger) Return(ctx context.Context, k lease.Key, fence uint64, by acces
 			return nil, nil, fmt.Errorf("resume %s: %w", k.ID, lease.ErrAsked)
 		}
 		r := held.Returning()
-		r.By, r.Why, r.Requested, r.Deadline = by, why, since, now.Add(max(wait.Or(forever), 0))
+		r.By, r.Why, r.Requested, r.Deadline = by, why, when.Stored(since), now.Add(max(wait.Or(forever), 0))
 		if since.IsZero() || since.After(now) {
 			r.Requested = now
 		}

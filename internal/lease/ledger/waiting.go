@@ -39,6 +39,7 @@ type waits struct {
 	noted   map[lease.Key]bool // what waits by the log
 	places  []*lease.Request   // of the log at the start, until Run puts them into the queue
 	absent  int                // how many absent requests there may be in the queue
+	rewrite bool               // the clock was set
 	looked  time.Time          // when the clerk last looked after their processes
 
 	// Of the last batch, to be used again.
@@ -90,6 +91,7 @@ func (l *Ledger) putBack(now time.Time) {
 	l.mu.Lock()
 	for _, r := range w.places {
 		if r.Requested.After(now) { // the clock was set back
+			r.Until = r.Until.Add(now.Sub(r.Requested))
 			r.Requested, r.Since = now, now
 		}
 		r.Deadline = now.Add(returnLimit)
@@ -233,9 +235,10 @@ func (w *waits) write(began []*lease.Request, gone []lease.Key) {
 func (l *Ledger) compactWaits() {
 	w := &l.waits
 	stats := w.journal.Stats()
-	if stats.LogEntries < compactEntries || stats.LogEntries < compactFactor*len(w.noted) || !w.compacting.CompareAndSwap(false, true) {
+	if !w.rewrite && (stats.LogEntries < compactEntries || stats.LogEntries < compactFactor*len(w.noted)) || !w.compacting.CompareAndSwap(false, true) {
 		return
 	}
+	w.rewrite = false
 	l.mu.Lock()                               // not RLock: Waiting sorts the queue
 	waiting := slices.Clone(l.book.Waiting()) // requests never change, so the list may leave this goroutine
 	l.mu.Unlock()

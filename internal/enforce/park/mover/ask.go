@@ -14,6 +14,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 	"github.com/berth-gpu/berth/internal/text/words"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 // order asks to park a lease.
@@ -210,7 +211,7 @@ func (p *Mover) Resume(ctx context.Context, k lease.Key, fence uint64, by access
 func (p *Mover) call(ctx context.Context, r *record, held *lease.Lease, by access.Actor, why string, wait gpu.Opt[time.Duration]) error {
 	p.happen(r, park.Called)
 	p.mu.Lock()
-	over, since := r.waitOver, r.WaitsSince(held.ParkedAt, time.Now())
+	over, since := r.waitOver, r.WaitsSince(held.ParkedAt, when.Now())
 	p.mu.Unlock()
 	if over != nil {
 		<-over // a lease has one request at a time
@@ -287,7 +288,7 @@ func (p *Mover) adopt(held *lease.Lease) *record {
 		return r
 	}
 	r.GPU, r.User, r.In, r.Processes = held.Parts[0].GPU, held.Holder.User, kinship.OfUser(held.Holder.UID), list
-	r.State = park.State{At: park.Halfway, Phase: move.Resuming, Since: time.Now(), Source: move.ByHand, Returns: held.Parkable}
+	r.State = park.State{At: park.Halfway, Phase: move.Resuming, Since: when.Now(), Source: move.ByHand, Returns: held.Parkable}
 	if held.State == lease.Parked {
 		r.At, r.Phase, r.Since, r.ParkedAt, r.Times = park.Parked, move.Parked, held.ParkedAt, held.ParkedAt, 1
 		if !p.recovered {

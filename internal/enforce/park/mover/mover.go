@@ -29,6 +29,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 // Leases keeps the leases and the queue. The ledger implements it.
@@ -278,7 +279,7 @@ func (p *Mover) attend(stop <-chan struct{}) {
 
 // follow asks the table what follows from news, and does it.
 func (p *Mover) follow(n news) {
-	e := park.Event{What: n.what, Now: time.Now()}
+	e := park.Event{What: n.what, Now: when.Now()}
 	if o := n.order; o != nil {
 		if err := p.accept(o); err != nil {
 			p.turnDown(o, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 const (
@@ -117,7 +118,7 @@ func (p *Mover) overlay(pressure *placement.Pressure, now time.Time) (parkable b
 		if h.Rules, stays = p.rules(h.Service); !p.run(h, stays) {
 			h.Parkable = h.Parkable && !stays && p.Denied(h.GPU) == "" && !p.keeps(h, seen)
 			if f, idle := p.Idle(h.Fence); idle {
-				h.Idle = f.Since
+				h.Idle = when.Stored(f.Since)
 			}
 		}
 		parkable = parkable || h.Parkable
@@ -134,7 +135,7 @@ func (p *Mover) overlay(pressure *placement.Pressure, now time.Time) (parkable b
 			}
 			switch { // the book leases its room before its memory comes back
 			case r.Phase == move.Resuming:
-				h.Since, h.Idle = now, time.Time{}
+				h.Since, h.Idle = when.Stored(now), time.Time{}
 			case r.back.After(h.Since):
 				h.Since = r.back
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 // Each of the acts below goes on until it can report what came of it, or until the daemon
@@ -276,7 +277,7 @@ func (p *Mover) bring(ctx context.Context, r *record) {
 				tell = append(tell, r.event(gpu.EventResumed, gpu.Note, fmt.Sprintf("%s is back on its device", r.Key.ID), figures(size, time.Since(began), r.Moving-moving, map[string]any{"parked_seconds": seconds(time.Since(parked))})))
 			}
 			p.mu.Lock()
-			r.failed, r.unparked, r.back, r.tried = r.unparked, "", time.Now(), true
+			r.failed, r.unparked, r.back, r.tried = r.unparked, "", when.Now(), true
 			p.mu.Unlock()
 			p.happen(r, park.Arrived, tell...)
 			return
@@ -379,7 +380,7 @@ func (p *Mover) awaitTurn(ctx context.Context, r *record) {
 	}
 	rules, _ := p.rules(held.Holder.Service)
 	p.mu.Lock()
-	from, source := r.WaitsSince(held.ParkedAt, time.Now()), r.Source
+	from, source := r.WaitsSince(held.ParkedAt, when.Now()), r.Source
 	p.mu.Unlock()
 	if source == move.ByLadder {
 		from = from.Add(rules.Slice)
