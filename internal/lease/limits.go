@@ -90,11 +90,13 @@ func countOf(a *Count) Count {
 }
 
 // Allowance names a quota or a limit that a request may have to wait for although there
-// is room: the quota of its service, or a limit of its user or of a group.
+// is room: the quota of its service, a limit of its user or of a group, or that the audit
+// log takes its grant.
 type Allowance struct {
 	Group string // empty if it is not the limit of a group
 
 	user    bool
+	audit   bool
 	service string
 	owner   Owner
 }
@@ -104,6 +106,9 @@ func ServiceQuota(service string) Allowance { return Allowance{service: service}
 
 // UserLimit returns the limits of a user as an allowance.
 func UserLimit(user Owner) Allowance { return Allowance{user: true, owner: user} }
+
+// AuditLog returns that the audit log takes a grant as an allowance.
+func AuditLog() Allowance { return Allowance{audit: true} }
 
 // GroupLimit returns the limits of a group as an allowance.
 func GroupLimit(group string) Allowance { return Allowance{Group: group} }

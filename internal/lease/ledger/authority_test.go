@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,6 +110,46 @@ func TestAuthority(t *testing.T) {
 		w.fail(nil, false)
 		if len(n.told) == 0 || len(n.told)%2 != 0 || n.told[0] != "release" || n.told[len(n.told)-1] != "release failed" {
 			t.Errorf("told %q", n.told)
+		}
+	})
+}
+
+// While the audit log takes nothing, the request whose grant it has to take waits for it,
+// and nobody waits for that request. It is granted soon after the log takes it again.
+func TestGrantThatTheAuditLogRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		var full atomic.Bool
+		w.audited = func(effects []lease.Effect, failed error) error {
+			if full.Load() && failed == nil && slices.ContainsFunc(effects, func(e lease.Effect) bool { return e.SetsScope() }) {
+				return errors.New("no room")
+			}
+			return nil
+		}
+		k := w.start(t)
+		k.device(0, 100)
+		k.grant(want("full", 90, of(9)))
+		scoped := k.queue(t.Context(), want("scoped", 60, wait(24*time.Hour), func(r *lease.Request) { r.Scope = []string{"docker-1"} }))
+		time.Sleep(time.Second)
+		other := k.queue(t.Context(), want("other", 60, of(2), wait(time.Hour)))
+		full.Store(true)
+		k.give("full", 9)
+		asked := time.Now()
+		if d := <-other; d.err != nil || time.Since(asked) > 0 {
+			t.Errorf("the other got %v after %v", d.err, time.Since(asked))
+		}
+		k.grant(want("third", 40, of(3), wait(time.Hour)))
+		k.give("third", 3)
+		time.Sleep(12 * time.Hour)
+		if got := k.waiting(); !slices.Equal(got, []string{"scoped"}) {
+			t.Fatalf("%q wait", got)
+		}
+		k.give("other", 2)
+		time.Sleep(time.Hour)
+		full.Store(false)
+		asked = time.Now()
+		if d := <-scoped; d.err != nil || time.Since(asked) > 2*retry {
+			t.Errorf("the first got %v after %v", d.err, time.Since(asked))
 		}
 	})
 }

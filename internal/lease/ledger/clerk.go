@@ -208,12 +208,16 @@ func (l *Ledger) setAlarm() {
 	}
 }
 
-// work applies a batch and writes it to the journal in one write. If the journal
-// refuses the write, work tries the errands one at a time, so that releases
-// still get through on a full disk and waiting requests still time out.
+// work applies a batch and writes it to the journal in one write. If the journal or the
+// audit log refuses the write, work tries the errands one at a time, so that releases
+// still get through on a full disk and waiting requests still time out. If it was the audit
+// log, work also grants what that has nothing to do with.
 func (l *Ledger) work(batch []*errand) {
-	l.restless = false
-	if l.attempt(batch, func(now time.Time) { l.holders.tend(now); l.due(now, everything); l.dismissAbsent(now); l.serve(now) }) == nil {
+	if !l.refused.IsZero() && time.Since(l.refused) >= retry {
+		l.refused = time.Time{}
+	}
+	l.restless = !l.refused.IsZero()
+	if l.attempt(batch, l.tend) == nil {
 		answer(batch)
 		if len(batch) == 0 {
 			l.probe()
@@ -229,6 +233,20 @@ func (l *Ledger) work(batch []*errand) {
 	}
 	_ = l.attempt(nil, func(now time.Time) { l.due(now, timeOuts) }) // writes nothing
 	_ = l.attempt(nil, func(now time.Time) { l.due(now, expiries) }) // what the journal refuses stays due
+	if !l.refused.IsZero() {
+		_ = l.attempt(nil, l.tend)
+	}
+}
+
+// tend does what is due, and grants the waiting requests that fit. The caller holds mu.
+func (l *Ledger) tend(now time.Time) {
+	if refused := !l.refused.IsZero(); refused != l.unwritten {
+		l.unwritten, l.dirty = refused, true
+	}
+	l.holders.tend(now)
+	l.due(now, everything)
+	l.dismissAbsent(now)
+	l.serve(now)
 }
 
 func answer(batch []*errand) {
@@ -262,7 +280,9 @@ func (l *Ledger) attempt(batch []*errand, then func(now time.Time)) error {
 	l.mu.Unlock()
 
 	err := l.hooks.authority(effects, nil)
-	if err == nil {
+	if err != nil {
+		l.refused = time.Now()
+	} else {
 		if err = l.write(effects); err != nil {
 			_ = l.hooks.authority(effects, err)
 		}

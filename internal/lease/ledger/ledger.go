@@ -118,8 +118,9 @@ type Ledger struct {
 	ends     []int // of the entries in buffer
 	group    [][]byte
 	chosen   []string
-	restless bool // something must be tried again soon
-	rewrite  bool // the clock was set, so that the times in the journal are not those of the book
+	restless bool      // something must be tried again soon
+	refused  time.Time // when the audit log last took nothing; zero if it has taken something since, or may
+	rewrite  bool      // the clock was set, so that the times in the journal are not those of the book
 
 	round      round // read without mu, which a stuck clerk may hold for ever
 	compacting atomic.Bool
@@ -232,16 +233,17 @@ type state struct {
 	cpus      int
 	processes process.Table
 
-	settings quota.Settings
-	book     *lease.Book
-	standing kin // the leases of the book
-	snapshot *placement.Snapshot
-	gate     gate            // see behind
-	ahead    placement.Ahead // see front
-	devices  map[string]*observed
-	dirty    bool // something changed that may let a waiting request in
-	waiters  map[*lease.Request]*waiter
-	effects  []lease.Effect // of the batch at hand
+	settings  quota.Settings
+	book      *lease.Book
+	standing  kin // the leases of the book
+	snapshot  *placement.Snapshot
+	gate      gate            // see behind
+	ahead     placement.Ahead // see front
+	devices   map[string]*observed
+	dirty     bool // something changed that may let a waiting request in
+	unwritten bool // the audit log took nothing a moment ago: a request whose grant it has to take waits, and lets others pass
+	waiters   map[*lease.Request]*waiter
+	effects   []lease.Effect // of the batch at hand
 
 	revoking map[lease.Key]revocation // by lease: why it is about to be revoked
 	inUse    map[lease.Key]uint64     // by lease: the fence of an implied lease whose processes were measured

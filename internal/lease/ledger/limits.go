@@ -79,11 +79,18 @@ type limits struct{ of *state }
 // Lacking returns the quota or the limit that forbids granting a request behind those
 // ahead.
 func (l limits) Lacking(r *lease.Request) (lease.Allowance, bool) {
+	if l.of.unaudited(r) {
+		return lease.AuditLog(), true
+	}
 	if err := l.of.overQuota(r, &l.of.ahead); err != nil {
 		return quota.Lacking(r, err), true
 	}
 	return lease.Allowance{}, false
 }
+
+// unaudited reports whether the grant of a waiting request has to be written to the audit
+// log, which takes nothing now. The caller holds mu.
+func (s *state) unaudited(r *lease.Request) bool { return s.unwritten && len(r.Scope) > 0 }
 
 // MayLack reports whether a quota or a limit may forbid granting a request for at most
 // this much. If one does, all requests of the service, or of the user, further back are

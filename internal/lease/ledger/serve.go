@@ -26,7 +26,7 @@ func (l *Ledger) serve(now time.Time) {
 // can be granted.
 func (l *Ledger) serveNew(now time.Time) bool {
 	for _, e := range l.effects { // place appends to it only before the loop ends
-		if e.Kind == lease.Asked && l.book.Request(e.Request.Key()) == e.Request {
+		if e.Kind == lease.Asked && l.book.Request(e.Request.Key()) == e.Request && !l.unaudited(e.Request) {
 			if granted, err := l.place(e.Request, l.aheadOf(e.Request), now); err == nil && granted != nil {
 				return true
 			}
@@ -57,7 +57,7 @@ func (l *Ledger) serveBehind(n *placement.Ahead, now time.Time) bool {
 				return true
 			}
 		}
-		if !r.Absent && (n.MayFit(r) || r.Into != 0 || l.splits(r)) {
+		if !r.Absent && !l.unaudited(r) && (n.MayFit(r) || r.Into != 0 || l.splits(r)) {
 			if granted, err := l.place(r, n, now); err == nil && granted != nil {
 				return true
 			}
