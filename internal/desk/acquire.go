@@ -147,13 +147,14 @@ func withdrawn(l *api.Lease) error {
 	return Refused(fmt.Errorf("wait for %s: %w", l.ID, ledger.ErrWithdrawn))
 }
 
-// giveBack ends a lease that its caller does not get, and returns why. If the journal
+// giveBack ends a lease that its caller does not get, unless the caller has asked again and
+// got it then, and returns why. If the journal
 // refuses that now, the ledger tries again until it succeeds. If the ledger has stopped,
 // the lease remains: the answer to a caller who seems to have left may still get through,
 // and giveBack returns nil.
 func (d *Desk) giveBack(l *api.Lease, why error) error {
-	err := d.Ledger.GiveBack(keyOf(l), l.Fence, "the client disconnected before it received the lease")
-	if l.EnforcedBy == launch.MPS {
+	kept, err := d.Ledger.TakeBack(keyOf(l), l.Fence, "the client disconnected before it received the lease")
+	if l.EnforcedBy == launch.MPS && !kept {
 		d.MPS.Release(l.Fence) // even if the lease ended before MPS knew it
 	}
 	if errors.Is(err, ledger.ErrStopped) && errors.Is(why, ledger.ErrWithdrawn) {

@@ -211,6 +211,7 @@ func (s *state) find(r *lease.Request) (*lease.Lease, error) {
 // adjust resizes and renews an existing lease as a request asks. The caller holds mu.
 func (s *state) adjust(held *lease.Lease, r *lease.Request, now time.Time) (Found, error) {
 	found := Found{Lease: held, Stood: true}
+	s.answered[held.Key()] = held.Fence // even if the journal refuses the errand: it may be asked again
 	if had := held.Parts[0].Memory; had != r.Memory && r.Again != lease.Once && !held.Exclusive {
 		resized, err := s.resize(lease.Resize{Key: held.Key(), Fence: held.Fence, Memory: r.Memory, By: r.By}, r.Limits, now)
 		if err != nil {
@@ -356,10 +357,15 @@ func (l *Ledger) deliver(ctx context.Context, granted *lease.Lease) (*lease.Leas
 	if err == nil {
 		return granted, nil
 	}
-	if why != "" && errors.Is(l.GiveBack(granted.Key(), granted.Fence, why), ErrStopped) && errors.Is(err, ErrWithdrawn) {
-		// The lease stays: the answer may still get through, and if not, the client finds
-		// the lease by its id.
-		return granted, nil
+	if why != "" {
+		switch kept, failed := l.TakeBack(granted.Key(), granted.Fence, why); {
+		case errors.Is(failed, ErrStopped) && errors.Is(err, ErrWithdrawn):
+			// The lease stays: the answer may still get through, and if not, the client
+			// finds the lease by its id.
+			return granted, nil
+		case kept && granted.Binding == lease.ByProcess:
+			l.holders.watchLater(granted)
+		}
 	}
 	if errors.Is(err, process.ErrGone) {
 		l.holders.exited(processOf(granted), false)
@@ -394,21 +400,40 @@ func (l *Ledger) undelivered(ctx context.Context, granted *lease.Lease) (why str
 // If the journal refuses the release now, the clerk tries again until it
 // succeeds. GiveBack fails only with ErrStopped.
 func (l *Ledger) GiveBack(k lease.Key, fence uint64, why string) error {
-	err := l.submit(context.Background(), func(now time.Time) error {
-		_, err := l.apply(lease.Release{Key: k, Fence: fence, By: access.Daemon(), Why: why}, now)
+	_, err := l.end(overdue{lease: k, fence: fence, why: why})
+	return err
+}
+
+// TakeBack does what GiveBack does for a lease that the request for it does not get. If the
+// same request was made again and answered with the lease, the lease stays, and TakeBack
+// returns true.
+func (l *Ledger) TakeBack(k lease.Key, fence uint64, why string) (kept bool, err error) {
+	return l.end(overdue{lease: k, fence: fence, why: why, unanswered: true})
+}
+
+func (l *Ledger) end(o overdue) (kept bool, err error) {
+	err = l.submit(context.Background(), func(now time.Time) error {
+		if kept = l.keeps(&o); kept {
+			return nil
+		}
+		_, err := l.apply(lease.Release{Key: o.lease, Fence: o.fence, By: access.Daemon(), Why: o.why}, now)
 		if errors.Is(err, lease.ErrUnknown) || errors.Is(err, lease.ErrStaleFence) {
 			return nil
 		}
 		return err
 	})
 	if err == nil || errors.Is(err, ErrStopped) {
-		return err
+		return kept, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.holders.endLater(overdue{lease: k, fence: fence, why: why})
-	return nil
+	l.holders.endLater(o)
+	return false, nil
 }
+
+// keeps reports whether a lease has to stay, because another request has it as its answer.
+// The caller holds mu.
+func (s *state) keeps(o *overdue) bool { return o.unanswered && s.answered[o.lease] == o.fence }
 
 // ErrWithdrawn reports a request that was withdrawn while it waited. It matches
 // context.Canceled, and its text is for people.

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,4 +90,45 @@ func TestAskedAgainByOneWhoLeaves(t *testing.T) {
 	if _, stands := k.Find(k.only("s")); !stands {
 		t.Error("it was given back")
 	}
+}
+
+// Whoever asks again and gets the lease of the first request keeps it, whatever becomes of
+// that one.
+func TestLeaseOfARequestThatWasMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		k := w.start(t)
+		k.device(0, 100)
+		for _, broken := range []bool{false, true} { // while the journal takes nothing
+			first := k.grant(want("a", 10))
+			if broken {
+				w.fail(errBroken, false)
+				if kept, err := k.TakeBack(first.Key(), first.Fence, clientGone); kept || err != nil {
+					t.Fatalf("taken back with %v, %v", kept, err)
+				}
+			}
+			found, err := k.Ledger.Acquire(t.Context(), want("a", 10, func(r *lease.Request) { r.Repeated = true }))
+			if err != nil || !found.Stood || found.Fence != first.Fence {
+				t.Fatalf("asked again: %+v, %v", found, err)
+			}
+			w.fail(nil, false)
+			if kept, err := k.TakeBack(first.Key(), first.Fence, clientGone); !kept || err != nil {
+				t.Errorf("taken back with %v, %v", kept, err)
+			}
+			time.Sleep(time.Minute)
+			if got := k.leases(); !slices.Equal(got, []string{"a"}) {
+				t.Errorf("%q stand", got)
+			}
+			if err := k.GiveBack(first.Key(), first.Fence, "its job has ended"); err != nil {
+				t.Fatal(err)
+			}
+			next := k.grant(want("a", 10)) // nobody has asked for this one again
+			if kept, err := k.TakeBack(next.Key(), next.Fence, clientGone); kept || err != nil {
+				t.Errorf("the next was taken back with %v, %v", kept, err)
+			}
+			if got := k.leases(); len(got) > 0 {
+				t.Errorf("%q stand", got)
+			}
+		}
+	})
 }

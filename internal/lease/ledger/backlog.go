@@ -28,6 +28,8 @@ type overdue struct {
 	lease   lease.Key // zero if all leases of the process are meant
 	fence   uint64
 	why     string
+
+	unanswered bool // only if no other request has the lease as its answer
 }
 
 // endLater adds a release and wakes the clerk, unless it is in the backlog already. The
@@ -120,6 +122,9 @@ func (h *holders) endSome(some []overdue) error {
 	remaining := map[process.ID][]process.ID{}
 	err := h.l.attempt(nil, func(now time.Time) {
 		for _, o := range some {
+			if h.l.keeps(&o) {
+				continue
+			}
 			if o.lease != (lease.Key{}) {
 				_, _ = h.l.apply(lease.Release{Key: o.lease, Fence: o.fence, By: access.Daemon(), Why: o.why}, now) // it may have ended already
 				continue

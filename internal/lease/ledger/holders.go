@@ -57,6 +57,7 @@ func (h *holders) ended(l *lease.Lease) {
 	h.l.mu.Lock()
 	defer h.l.mu.Unlock()
 	delete(h.l.revoking, l.Key())
+	delete(h.l.answered, l.Key())
 	h.l.past.Note(h.l.standing.of(l), now)
 }
 
