@@ -109,6 +109,7 @@ func (s Split) apply(b *Book, now time.Time) (Effect, error) {
 	for i := range l.Parts {
 		l.Parts[i].Memory -= s.Memory
 	}
+	l.Asked = max(l.Asked-s.Memory, 0) // the child has that
 	waited := e.settleInto(b)
 	b.replace(e, &l)
 	return Effect{Kind: Resized, Time: now, Before: old, After: &l, Request: waited, By: s.By, Why: "a child of it has the difference"}, nil

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 )
 
 // A launcher holds a slot and 6 MiB. Its programs hold children of that.
@@ -75,5 +76,19 @@ func TestChildOutlivesItsParent(t *testing.T) {
 	replayText(t, again, text)
 	if again.Lease(only(again, "worker")) == nil || again.Lease(only(again, "worker")).Parent != "run" {
 		t.Errorf("the journal has\n%s", text)
+	}
+}
+
+// What a lease gets back before others, because berth has shrunk it, and what it gives to a
+// child are together what it asked for.
+func TestSplitOfAShrunkLease(t *testing.T) {
+	b := newBook(t, Capacity{Total: 100, Usable: 1})
+	ann := Holder{User: "ann", UID: 1}
+	r := Request{ID: "run", Holder: ann, Binding: ByName, Memory: 100, Slots: 1}
+	apply(t, b, Grant{Lease: r.Lease(dev(0))}, noon)
+	apply(t, b, Resize{Key: only(b, "run"), Memory: 20, By: access.Daemon(), Shrinks: true}, noon)
+	apply(t, b, Split{Key: only(b, "run"), Memory: 10, By: actor(ann)}, noon)
+	if l := b.Lease(only(b, "run")); l.Asked != 90 || l.Parts[0].Memory != 10 {
+		t.Errorf("it has %v, and gets back %v", l.Parts[0].Memory, l.Asked)
 	}
 }
