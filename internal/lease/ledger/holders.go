@@ -215,7 +215,7 @@ func (h *holders) releaseExited(leases []*lease.Lease) {
 			switch {
 			case each.Cancelled != nil:
 				change = lease.Revoke{Key: each.Key(), Fence: each.Fence, By: access.Daemon(), Why: each.OverrunText()}
-			case each.Implied && each.Holder.Boot == h.l.boot: // nobody knows when the process exited
+			case each.Implied && each.State == lease.Active && each.Holder.Boot == h.l.boot: // nobody knows when the process exited
 				change = lease.Detach{Key: each.Key(), Fence: each.Fence}
 			}
 			_, err := h.l.apply(change, now)

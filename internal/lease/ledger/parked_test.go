@@ -238,3 +238,23 @@ func TestResizeOfWhatRunsWithItsLimit(t *testing.T) {
 		}
 	})
 }
+
+// A lease that nobody said the end of, and that is parked, ends with its process also if
+// that ends while no daemon runs: nothing else would ever end it.
+func TestParkedImpliedLeaseWhoseProcessEnds(t *testing.T) {
+	w := newWorld()
+	k := w.start(t)
+	k.device(0, 100)
+	program := child(t)
+	granted := k.grant(want("a", 50, k.bound(program.Process.Pid), func(r *lease.Request) { r.Implied = true }))
+	if _, err := k.Park(t.Context(), granted.Key(), 0, access.Daemon(), ""); err != nil {
+		t.Fatal(err)
+	}
+	k.stop()
+	kill(t, program)
+	k = w.start(t)
+	k.told(gpu.EventReleased, "a")
+	if got := k.leases(); len(got) > 0 {
+		t.Errorf("%q stand", got)
+	}
+}
