@@ -277,6 +277,10 @@ func (l *Ledger) attempt(batch []*errand, then func(now time.Time)) error {
 		then(now)
 	}
 	effects := l.effects
+	ends := slices.ContainsFunc(effects, func(e lease.Effect) bool { return e.Ends() })
+	if ends {
+		l.pending = effects
+	}
 	l.mu.Unlock()
 
 	err := l.hooks.authority(effects, nil)
@@ -290,8 +294,14 @@ func (l *Ledger) attempt(batch []*errand, then func(now time.Time)) error {
 	if err != nil {
 		l.mu.Lock()
 		l.undo(0)
+		l.pending = nil
 		l.mu.Unlock()
 		return err
+	}
+	if ends {
+		l.mu.Lock()
+		l.pending = nil
+		l.mu.Unlock()
 	}
 	l.note(effects)
 	l.settle(effects)

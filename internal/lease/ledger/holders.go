@@ -38,8 +38,8 @@ func (h *holders) watch(granted *lease.Lease) error {
 	return h.watches.add(id, watched(granted), func() bool {
 		h.l.mu.RLock()
 		defer h.l.mu.RUnlock()
-		held := h.l.book.Lease(granted.Key())
-		return held != nil && held.Fence == granted.Fence && processOf(held) == id
+		held := h.l.stands(granted.Key(), granted.Fence)
+		return held != nil && processOf(held) == id
 	})
 }
 

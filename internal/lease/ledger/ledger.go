@@ -244,6 +244,7 @@ type state struct {
 	unwritten bool // the audit log took nothing a moment ago: a request whose grant it has to take waits, and lets others pass
 	waiters   map[*lease.Request]*waiter
 	effects   []lease.Effect // of the batch at hand
+	pending   []lease.Effect // the batch that is being written, if it ends leases
 
 	revoking map[lease.Key]revocation // by lease: why it is about to be revoked
 	inUse    map[lease.Key]uint64     // by lease: the fence of an implied lease whose processes were measured

@@ -85,12 +85,23 @@ func (l *Ledger) Taken(k lease.Key) bool {
 	return l.book.Lease(k) != nil || l.book.Request(k) != nil
 }
 
-// Lease returns the lease with this key and fence, or nil if it has ended.
+// Lease returns the lease with this key and fence, or nil if it has ended. A lease whose end
+// the journal does not have yet has not ended: the journal may refuse it.
 func (l *Ledger) Lease(k lease.Key, fence uint64) *lease.Lease {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if held := l.book.Lease(k); held != nil && held.Fence == fence {
+	return l.stands(k, fence)
+}
+
+// stands does what Lease does for a caller who holds mu.
+func (s *state) stands(k lease.Key, fence uint64) *lease.Lease {
+	if held := s.book.Lease(k); held != nil && held.Fence == fence {
 		return held
+	}
+	for i := range s.pending {
+		if e := &s.pending[i]; e.Ends() && e.Before.Fence == fence && e.Before.Key() == k {
+			return e.Before
+		}
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 )
@@ -223,6 +224,52 @@ func TestWaitingLimitHoldsForGrowthAndReturn(t *testing.T) {
 		}
 		if d := <-first; d.err != nil {
 			t.Errorf("the growth: %v", d.err)
+		}
+	})
+}
+
+// seen is a journal that is looked at while it is asked to write.
+type seen struct {
+	journal.Journal
+	look func()
+}
+
+func (s *seen) Append(group [][]byte, care journal.Care) error {
+	s.look()
+	return s.Journal.Append(group, care)
+}
+
+// A lease stands until its end is in the journal, which may refuse it: until then nobody
+// takes it for ended.
+func TestEndThatIsNotWrittenYet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s := &seen{look: func() {}}
+		w.wrap = func(j journal.Journal) journal.Journal {
+			s.Journal = &fragile{j, w}
+			return s
+		}
+		k := w.start(t)
+		k.device(0, 100)
+		held := k.grant(want("a", 50))
+		looks := 0
+		s.look = func() {
+			if looks++; k.Lease(held.Key(), held.Fence) == nil {
+				t.Error("it is taken for ended")
+			}
+		}
+		for _, refuse := range []error{errBroken, nil} {
+			w.fail(refuse, false)
+			if _, err := k.Release(t.Context(), byID("a"), 0, by(1)); !errors.Is(err, refuse) {
+				t.Errorf("released with %v", err)
+			}
+			if stands := k.Lease(held.Key(), held.Fence) != nil; stands != (refuse != nil) {
+				t.Errorf("the journal answers %v, and it stands: %v", refuse, stands)
+			}
+		}
+		s.look = func() {}
+		if looks < 2 {
+			t.Errorf("it was looked at %d times", looks)
 		}
 	})
 }
