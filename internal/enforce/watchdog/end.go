@@ -83,9 +83,13 @@ func overrunMandate(l *lease.Lease) kinship.Mandate {
 	return kinship.OfUser(l.Holder.UID)
 }
 
-// end begins to revoke a lease, once. The caller holds mu.
+// end begins to revoke a lease, once, and after its users have ended if berth is ending
+// those. The caller holds mu.
 func (w *Watchdog) end(l *lease.Lease, in kinship.Mandate, e Ending) {
 	key, fence, why := l.Key(), l.Fence, e.Why
+	if then, users := w.then[fence]; users && then == nil {
+		w.then[fence] = func() { w.end(l, in, e) }
+	}
 	if w.ending[fence] {
 		return
 	}

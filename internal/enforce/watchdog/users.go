@@ -47,6 +47,19 @@ func (w *Watchdog) settle(fence uint64, left []process.ID) {
 	}
 }
 
+// usersDone notes that the processes of a lease were ended, and revokes the lease if that
+// was called for meanwhile.
+func (w *Watchdog) usersDone(fence uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	then := w.then[fence]
+	delete(w.then, fence)
+	delete(w.ending, fence)
+	if then != nil {
+		then()
+	}
+}
+
 // stopUsers begins to end the processes that use the devices of a lease, once, and keeps
 // the lease, as the kernel does when a memory control group is full. It ends only the
 // processes that it finds first, because a program that is started again meanwhile has
@@ -56,10 +69,10 @@ func (w *Watchdog) stopUsers(l *lease.Lease, e Ending) {
 	if w.ending[fence] {
 		return
 	}
-	w.ending[fence] = true
+	w.ending[fence], w.then[fence] = true, nil
 	grace := w.settings.Optimization.DeallocationTimeout
 	w.add(func(ctx context.Context) {
-		defer w.done(fence)
+		defer w.usersDone(fence)
 		t := w.membersOf(l, kinship.Authority(), w.leases.Users)
 		first, spared := w.look(t)
 		if len(first) == 0 && len(spared) == 0 { // they or the lease have ended meanwhile

@@ -185,3 +185,32 @@ func TestHeatStopsInAScope(t *testing.T) {
 		}
 	})
 }
+
+// A lease that is cancelled while its users are being ended is revoked as soon as they have.
+func TestCancelWhileUsersAreEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		world := newWorld()
+		world.ends = map[process.ID]time.Duration{pid(1): -1, pid(100): 0}
+		w := world.watchdog(Stop, Show)
+		running(t, w)
+		for range 2 {
+			time.Sleep(time.Second) // simulated
+			w.Look(gpuA, time.Now(), over(5000), nil)
+			synctest.Wait()
+		}
+		cancelled := *over(5000)[0].Lease
+		cancelled.Cancelled = &lease.Cancellation{At: time.Now(), All: true}
+		for range 2 { // the book says it again
+			w.Changed(&lease.Effect{Kind: lease.Overran, Before: &cancelled, After: &cancelled})
+			synctest.Wait()
+		}
+		if got := world.sent(); got != "terminated 1" || world.revoking != "" {
+			t.Fatalf("at once: %s, revoking %q", got, world.revoking)
+		}
+		time.Sleep(10 * time.Second) // the grace is over
+		synctest.Wait()
+		if got, want := world.sent(), "terminated 1, killed 1, terminated 100"; got != want || world.revoked != cancelled.OverrunText() {
+			t.Errorf("signals %s, want %s; revoked %q", got, want, world.revoked)
+		}
+	})
+}

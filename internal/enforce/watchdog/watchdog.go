@@ -110,6 +110,7 @@ type Watchdog struct {
 	devices  map[string]*device
 	halts    map[string]halted // devices that must not be used
 	ending   map[any]bool      // leases, by fence, and processes that are being ended
+	then     map[uint64]func() // by fence, while the users of a lease are being ended: what has to follow, with mu held; nil if nothing
 	stopped  map[uint64]stopped
 	ended    []Ending // whose processes were ended by a policy, the newest at the end
 	errands  []func(context.Context)
@@ -133,7 +134,7 @@ func New(o Options) *Watchdog {
 	}
 	return &Watchdog{
 		leases: o.Leases, processes: o.Processes, event: o.Event, record: o.Record, minds: o.Minds, faults: o.Faults, settings: o.Settings,
-		work: make(chan struct{}, 1), devices: map[string]*device{}, halts: map[string]halted{}, ending: map[any]bool{}, stopped: map[uint64]stopped{},
+		work: make(chan struct{}, 1), devices: map[string]*device{}, halts: map[string]halted{}, ending: map[any]bool{}, then: map[uint64]func(){}, stopped: map[uint64]stopped{},
 	}
 }
 
