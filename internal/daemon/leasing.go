@@ -23,21 +23,13 @@ import (
 	"github.com/berth-gpu/berth/internal/when"
 )
 
-// clock returns the clock by which the ledger keeps its times.
-func (o Options) clock() (c when.Clock) {
-	if o.Passed != nil && o.Passed() > 0 { // the kernel says it
-		c.Read = func() (time.Time, time.Duration) { return time.Now(), o.Passed() }
-	}
-	return c
-}
-
 // openBook opens the ledger, the numbers of ids and the audit log in the state folder. The journal of the
 // ledger names the newest line of the audit log, which shows whether lines are missing. A
 // daemon that only looks has no audit log.
 func (d *Daemon) openBook(o Options) (err error) {
 	var marked audit.Marked
 	d.ledger, err = ledger.Open(ledger.Options{
-		Settings: d.leasing(o.Settings.Config), Processes: d.processes, Names: d.users, CPUs: runtime.NumCPU(), Clock: o.clock(),
+		Settings: d.leasing(o.Settings.Config), Processes: d.processes, Names: d.users, CPUs: runtime.NumCPU(), Clock: when.Clock{Passed: o.Passed},
 		Open: func(replay func(journal.Entry) error) (journal.Journal, error) {
 			if o.ReadOnly {
 				return journal.Forgetful(), nil

@@ -148,10 +148,9 @@ func withdrawn(l *api.Lease) error {
 }
 
 // giveBack ends a lease that its caller does not get, unless the caller has asked again and
-// got it then, and returns why. If the journal
-// refuses that now, the ledger tries again until it succeeds. If the ledger has stopped,
-// the lease remains: the answer to a caller who seems to have left may still get through,
-// and giveBack returns nil.
+// got it then, and returns why. If the journal refuses that now, the ledger tries again
+// until it succeeds. If the ledger has stopped, the lease remains: the answer to a caller
+// who seems to have left may still get through, and giveBack returns nil.
 func (d *Desk) giveBack(l *api.Lease, why error) error {
 	kept, err := d.Ledger.TakeBack(keyOf(l), l.Fence, "the client disconnected before it received the lease")
 	if l.EnforcedBy == launch.MPS && !kept {

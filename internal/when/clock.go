@@ -6,49 +6,52 @@ import "time"
 // set, so that the keeper can move its times by as much: then nothing is due sooner or later
 // than it was, and nobody is older or younger. The zero value is ready to use.
 type Clock struct {
-	// Read returns the present by the wall, and how much time has passed since some moment,
-	// which goes on whatever becomes of the wall. Nil means the clocks of package time; what
-	// has passed by those stands still while the machine sleeps.
-	Read func() (wall time.Time, passed time.Duration)
+	Wall func() time.Time // nil means time.Now
+	// Passed returns how much time has passed since some moment, with the time that the
+	// machine slept, which the monotonic clock of package time leaves out. Nil means that it
+	// never sleeps.
+	Passed func() time.Duration
 
-	anchor time.Time // from which time passes if Read is nil
-	start  time.Time // what the wall would have shown when no time had passed; zero before the first call of Set
+	anchor time.Time // of the monotonic clock
+	awake  time.Time // what the wall would have shown when the monotonic clock began
+	start  time.Time // what the wall would have shown when no time had passed
 }
 
-// least is the smallest step that counts. Reading two clocks takes a moment.
+// least is the smallest step that counts. Smaller ones count when they have added up.
 const least = time.Second
 
 // Now returns the present by the wall, without a monotonic reading.
 func (c *Clock) Now() time.Time {
-	if c.Read == nil {
+	if c.Wall == nil {
 		return Now()
 	}
-	wall, _ := c.Read()
-	return Stored(wall)
+	return Stored(c.Wall())
 }
 
 // Set returns by how much the clock was set since the last call; zero if it was not. It is
 // for one goroutine at a time.
 func (c *Clock) Set() time.Duration {
-	var wall time.Time
-	var passed time.Duration
-	if c.Read != nil {
-		wall, passed = c.Read()
-	} else {
-		wall = time.Now()
-		if c.anchor.IsZero() {
-			c.anchor = wall
-		}
-		passed = wall.Sub(c.anchor)
+	wall, now := c.Now(), time.Now()
+	if c.anchor.IsZero() {
+		c.anchor = now
 	}
-	start := Stored(wall).Add(-passed)
-	by := start.Sub(c.start)
-	switch {
-	case c.start.IsZero():
-		by = 0
-	case by.Abs() < least:
-		return 0 // small steps count when they have added up
+	passed := now.Sub(c.anchor)
+	awake := wall.Add(-passed)
+	if awake.Sub(c.awake).Abs() < least {
+		return 0
 	}
-	c.start = start
+	c.awake = awake // the clock was set, or the machine has slept
+	if c.Passed != nil {
+		passed = c.Passed()
+	}
+	before := c.start
+	start := wall.Add(-passed)
+	by := start.Sub(before)
+	if by.Abs() < least {
+		return 0
+	}
+	if c.start = start; before.IsZero() {
+		return 0
+	}
 	return by
 }

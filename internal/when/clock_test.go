@@ -10,7 +10,7 @@ import (
 
 func TestClockNoticesThatItIsSet(t *testing.T) {
 	wall, passed := time.Unix(1_000_000, 0), 5*time.Hour
-	c := when.Clock{Read: func() (time.Time, time.Duration) { return wall, passed }}
+	c := when.Clock{Wall: func() time.Time { return wall }, Passed: func() time.Duration { return passed }}
 	for i, step := range []struct{ wall, passed, set time.Duration }{
 		{0, 0, 0}, // the first look
 		{time.Hour, time.Hour, 0},
@@ -20,6 +20,7 @@ func TestClockNoticesThatItIsSet(t *testing.T) {
 		{600 * time.Millisecond, 0, 0}, // less than counts
 		{600 * time.Millisecond, 0, 1200 * time.Millisecond},
 		{0, 0, 0},
+		{2 * time.Hour, 2 * time.Hour, 0}, // the machine slept
 	} {
 		wall, passed = wall.Add(step.wall), passed+step.passed
 		if got := c.Set(); got != step.set {

@@ -15,3 +15,7 @@ func Now() time.Time { return Stored(time.Now()) }
 // Stored returns t as it is after it was written and read again: without a monotonic
 // reading.
 func Stored(t time.Time) time.Time { return t.Round(0) }
+
+// Of returns a time that time.Now returned in this process as the clock shows it now, to
+// whatever that was set since.
+func Of(t time.Time) time.Time { return Now().Add(-time.Since(t)) }

@@ -75,8 +75,8 @@ func (a *Queues) Note(uid int) {
 // shared reports whether several users asked recently. A user who is alone need not
 // make room for others.
 func (a *Queues) shared(now time.Time) bool {
-	since := now.UnixNano() - a.changed.Load() // negative if the clock was set back
-	return since >= 0 && since < int64(recently)
+	since := time.Duration(now.UnixNano() - a.changed.Load()) // negative if the clock was set back
+	return since.Abs() < recently
 }
 
 // Queue orders the requests of one user. It outlives them, so that a user who makes

@@ -20,10 +20,10 @@ type wall struct{ off, slept atomic.Int64 }
 
 func (w *wall) clock() when.Clock {
 	start := time.Now()
-	return when.Clock{Read: func() (time.Time, time.Duration) {
-		slept := time.Duration(w.slept.Load())
-		return time.Now().Add(slept + time.Duration(w.off.Load())), time.Since(start) + slept
-	}}
+	return when.Clock{
+		Wall:   func() time.Time { return time.Now().Add(time.Duration(w.slept.Load() + w.off.Load())) },
+		Passed: func() time.Duration { return time.Since(start) + time.Duration(w.slept.Load()) },
+	}
 }
 
 func (w *wall) set(by time.Duration) { w.off.Add(int64(by)) }

@@ -83,8 +83,10 @@ func (p *Mover) keptSince(held *lease.Lease) time.Time {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r := p.leases[held.Fence]; r != nil && r.back.After(since) {
-		since = r.back
+	if r := p.leases[held.Fence]; r != nil {
+		if back := when.Of(r.back); back.After(since) {
+			return back
+		}
 	}
 	return since
 }
@@ -154,8 +156,8 @@ func (p *Mover) turnDown(o *order, why error) {
 	}
 }
 
-// undone returns why a lease was not parked that was prepared, or that has ended: held is nil if
-// the lease has ended.
+// undone returns why a lease was not parked that was prepared, or that has ended. Held is
+// nil if it has ended.
 func (o *order) undone(held *lease.Lease, why error) error {
 	if errors.Is(why, errEnded) || held == nil {
 		return fmt.Errorf("park %s: %w: it ended meanwhile", o.key.ID, lease.ErrUnknown)

@@ -59,7 +59,7 @@ type record struct {
 	paceless bool // the pacer lets its processes run
 
 	from     time.Time          // since when it waits for its turn; zero if it does not wait
-	back     time.Time          // when it was last brought back
+	back     time.Time          // when it was last brought back, by the clocks of this process
 	changed  chan struct{}      // closed and replaced whenever the lease changes
 	stopWait context.CancelFunc // ends the wait for its turn; nil if it does not wait
 	waitOver chan struct{}      // closed when that wait has ended

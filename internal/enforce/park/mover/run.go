@@ -118,7 +118,7 @@ func (p *Mover) overlay(pressure *placement.Pressure, now time.Time) (parkable b
 		if h.Rules, stays = p.rules(h.Service); !p.run(h, stays) {
 			h.Parkable = h.Parkable && !stays && p.Denied(h.GPU) == "" && !p.keeps(h, seen)
 			if f, idle := p.Idle(h.Fence); idle {
-				h.Idle = when.Stored(f.Since)
+				h.Idle = f.Since
 			}
 		}
 		parkable = parkable || h.Parkable
@@ -133,11 +133,11 @@ func (p *Mover) overlay(pressure *placement.Pressure, now time.Time) (parkable b
 			if !h.Program {
 				h.Warned, h.Barred = r.warned, r.barred.until
 			}
-			switch { // the book leases its room before its memory comes back
+			switch back := when.Of(r.back); { // the book leases its room before its memory comes back
 			case r.Phase == move.Resuming:
 				h.Since, h.Idle = when.Stored(now), time.Time{}
-			case r.back.After(h.Since):
-				h.Since = r.back
+			case back.After(h.Since):
+				h.Since = back
 			}
 		}
 	}

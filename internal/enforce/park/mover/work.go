@@ -277,7 +277,7 @@ func (p *Mover) bring(ctx context.Context, r *record) {
 				tell = append(tell, r.event(gpu.EventResumed, gpu.Note, fmt.Sprintf("%s is back on its device", r.Key.ID), figures(size, time.Since(began), r.Moving-moving, map[string]any{"parked_seconds": seconds(time.Since(parked))})))
 			}
 			p.mu.Lock()
-			r.failed, r.unparked, r.back, r.tried = r.unparked, "", when.Now(), true
+			r.failed, r.unparked, r.back, r.tried = r.unparked, "", time.Now(), true
 			p.mu.Unlock()
 			p.happen(r, park.Arrived, tell...)
 			return
