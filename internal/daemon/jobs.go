@@ -19,7 +19,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/minder"
-	"github.com/berth-gpu/berth/internal/process/runs"
+	"github.com/berth-gpu/berth/internal/when/later"
 )
 
 // openJobs opens the jobs in the state folder. A daemon that only looks has none, and
@@ -101,7 +101,7 @@ func (d *Daemon) accountOf(user string, uid int) (api.MinderAccount, error) {
 		return f
 	})
 	if !answered {
-		return api.MinderAccount{}, runs.ErrNotNow
+		return api.MinderAccount{}, later.Because(errors.New("the user database does not answer"), 0)
 	}
 	return f.account, f.err
 }

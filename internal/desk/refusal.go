@@ -21,6 +21,7 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/runs"
 	"github.com/berth-gpu/berth/internal/text/words"
+	"github.com/berth-gpu/berth/internal/when/later"
 )
 
 // Kind is the kind of a refusal. Programs go by the code; the kind is for doors, which
@@ -116,19 +117,29 @@ var plainRefusals = []struct {
 	{journal.ErrFull, DiskFull, "journal_full", "Present leases are not affected. Make room on the disk of the state folder; then ask again."},
 	{ledger.ErrStopped, Unavailable, "stopping", "Ask again when the daemon is back."},
 	{runs.ErrStopped, Unavailable, "stopping", "Ask again when the daemon is back."},
-	{runs.ErrNotNow, Unavailable, "no_answer", "Ask again."},
 	{runs.ErrNoOrder, Conflict, "no_order", ""},
 	{context.Canceled, Withdrawn, "withdrawn", "The caller left, or somebody released, resized or parked the lease."},
 }
 
-// Refused returns the refusal for an error of a keeper. It returns a refusal unchanged.
+// Refused returns the refusal for an error of a keeper. It returns a refusal unchanged,
+// unless that is part of an error that passes: then whoever asked may ask again.
 func Refused(err error) *Refusal {
-	if already := (*Refusal)(nil); errors.As(err, &already) {
-		return already
+	r := (*Refusal)(nil)
+	if !errors.As(err, &r) {
+		r = refusalOf(err)
+		r.cause = err
 	}
-	r := refusalOf(err)
-	r.cause = err
+	if later.Passes(err) && !r.passes() {
+		now := *r
+		now.Kind = Unavailable
+		return &now
+	}
 	return r
+}
+
+// passes reports whether a refusal of this kind says that the same may be done later.
+func (r *Refusal) passes() bool {
+	return r.Kind == Unavailable || r.Kind == Crowded || r.Kind == DiskFull || r.Kind == Withdrawn
 }
 
 func refusalOf(err error) *Refusal {
@@ -194,6 +205,9 @@ func refusalOf(err error) *Refusal {
 	}
 	if errors.As(err, &failed) {
 		return because(err, Unavailable, "journal_failed", "")
+	}
+	if later.Passes(err) {
+		return because(err, Unavailable, "no_answer", "Ask again.")
 	}
 	return Refuse(Failed, "internal", "The daemon could not do this: %v.", err)
 }

@@ -1,13 +1,17 @@
 package desk
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/berth-gpu/berth/internal/file/journal"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/process/runs"
+	"github.com/berth-gpu/berth/internal/when/later"
 )
 
 // What waited in vain says what was in its way.
@@ -31,6 +35,29 @@ func TestNoRoomInTime(t *testing.T) {
 	}
 	if p := Refused(&placement.TimeoutError{Waited: time.Second}); p.Detail != "There was no room within 1 s." {
 		t.Error(p.Detail)
+	}
+}
+
+// What passes is refused in a way after which a client asks again, with the code of what
+// was in the way.
+func TestWhatPassesIsUnavailable(t *testing.T) {
+	for _, c := range []struct {
+		cause error
+		kind  Kind
+		code  string
+	}{
+		{errors.New("the user database does not answer"), Unavailable, "no_answer"},
+		{Refuse(Conflict, "mps_failed", "Try again."), Unavailable, "mps_failed"},
+		{fmt.Errorf("grant it: %w", lease.ErrParked), Unavailable, "parked"},
+		{&journal.WriteError{Full: true, Err: errors.New("no space")}, DiskFull, "journal_full"},
+	} {
+		r := Refused(fmt.Errorf("start it: %w", later.Because(c.cause, 0)))
+		if r.Kind != c.kind || r.Code != c.code {
+			t.Errorf("%v is refused as %s (%v)", c.cause, r.Code, r.Kind)
+		}
+		if last := (*Refusal)(nil); errors.As(c.cause, &last) && last.Kind != Conflict {
+			t.Errorf("the refusal %s itself has changed", last.Code)
+		}
 	}
 }
 

@@ -95,8 +95,7 @@ type Options struct {
 	Numbers func() (int64, error) // of jobs
 	// Limits may wait for a user database, so nobody calls it with a lock.
 	Limits func(uid int, user string) Limits
-	// Account looks a user up. An error that wraps runs.ErrNotNow means that a minder should
-	// ask again.
+	// Account looks a user up. After an error that passes a minder asks again.
 	Account func(user string, uid int) (api.MinderAccount, error)
 	Publish func(gpu.Event)
 	Log     *slog.Logger

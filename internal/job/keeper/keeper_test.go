@@ -15,6 +15,7 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/job"
 	"github.com/berth-gpu/berth/internal/process/runs"
+	"github.com/berth-gpu/berth/internal/when/later"
 )
 
 func TestAJobRuns(t *testing.T) {
@@ -193,8 +194,9 @@ func TestNoLimits(t *testing.T) {
 // A user who is not there any more is the cause of the job. A user database that does not
 // answer is asked again.
 func TestAccounts(t *testing.T) {
+	notNow := later.Because(errors.New("the user database does not answer"), 0)
 	play(t, func(w *world) {
-		w.set(func() { w.unknown = []error{runs.ErrNotNow, runs.ErrNotNow} })
+		w.set(func() { w.unknown = []error{notNow, notNow} })
 		later := w.submit(spec("later"))
 		w.after(5 * time.Minute)
 		if got := w.show(job.Ref{Number: later.Number}); got.State != "done" {

@@ -16,6 +16,7 @@ import (
 	"github.com/berth-gpu/berth/internal/job"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/runs"
+	"github.com/berth-gpu/berth/internal/when/later"
 )
 
 const (
@@ -179,7 +180,7 @@ func (k *Keeper) Order(name string, caller process.ID) (api.MinderOrder, error) 
 		unread = fmt.Errorf("its environment cannot be read: %w", unread)
 	}
 	account, unknown := k.Account(r.User, r.UID)
-	if errors.Is(unknown, runs.ErrNotNow) {
+	if later.Passes(unknown) {
 		return api.MinderOrder{}, unknown
 	}
 	unready := cmp.Or(unread, unknown)

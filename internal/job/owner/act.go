@@ -15,6 +15,7 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/runs"
 	"github.com/berth-gpu/berth/internal/text/words"
+	"github.com/berth-gpu/berth/internal/when/later"
 )
 
 const (
@@ -625,7 +626,7 @@ func (o *Owner) Order(run string, caller process.ID) (api.MinderOrder, error) {
 	}
 	i := life.Instance
 	account, unready := o.Account(i.Spec.User, i.Spec.UID)
-	if errors.Is(unready, runs.ErrNotNow) {
+	if later.Passes(unready) {
 		return api.MinderOrder{}, unready
 	}
 	var l api.Lease

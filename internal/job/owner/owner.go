@@ -26,8 +26,7 @@ type Options struct {
 	Boot    string // of the machine
 	Minders Minders
 	Numbers func() (int64, error) // of instances, as of jobs
-	// Account looks a user up. An error that wraps runs.ErrNotNow means that a minder
-	// should ask again.
+	// Account looks a user up. After an error that passes a minder asks again.
 	Account  func(user string, uid int) (api.MinderAccount, error)
 	FreePort func() (int, error)
 	// LastLines returns the last lines of a log, and Follow hands every line of it to a

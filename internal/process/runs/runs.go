@@ -19,7 +19,8 @@ type Limits struct {
 // ErrLimits means that a run cannot be limited as it should be.
 var ErrLimits = errors.New("limit the run")
 
-// Errors of those who give minders their orders.
+// Errors of those who give minders their orders. One that passes (later.Passes) means that
+// a minder asks again.
 var (
 	// ErrStopped means that the daemon is about to stop.
 	ErrStopped = errors.New("the daemon is about to stop")
@@ -28,8 +29,6 @@ var (
 	// ErrNoOrder refuses the order of a run that is not due, or whose minder is another
 	// process.
 	ErrNoOrder = errors.New("there is no order for this run")
-	// ErrNotNow means that the user database does not answer at present.
-	ErrNotNow = errors.New("the user database does not answer")
 )
 
 // Record is what the file of a run says. A record whose PID is 0 says nothing: no minder
