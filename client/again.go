@@ -88,8 +88,8 @@ func wentAway(err error) bool {
 		errors.As(err, &problem) && (problem.Code == "stopping" || problem.Code == "no_turn") // what older daemons say when they stop
 }
 
-// isAway reports whether no daemon listens now.
+// isAway reports whether no daemon listens now. While it is away, somebody else may.
 func isAway(err error) bool {
-	missing := (*NoDaemonError)(nil)
-	return errors.As(err, &missing) && !errors.Is(err, fs.ErrPermission)
+	missing, stranger := (*NoDaemonError)(nil), (*StrangerError)(nil)
+	return errors.As(err, &stranger) || errors.As(err, &missing) && !errors.Is(err, fs.ErrPermission)
 }

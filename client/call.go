@@ -70,6 +70,9 @@ func (c *Client) explain(ctx context.Context, method, path string, err error) er
 	if missing := (*NoDaemonError)(nil); errors.As(err, &missing) {
 		return missing
 	}
+	if stranger := (*StrangerError)(nil); errors.As(err, &stranger) {
+		return stranger
+	}
 	if problem := (*api.Problem)(nil); errors.As(err, &problem) {
 		return problem
 	}

@@ -5,6 +5,7 @@
 // errors that a program can tell apart:
 //
 //   - [*NoDaemonError]: no daemon listens; Hint says how to start one;
+//   - [*StrangerError]: somebody else than the daemon listens on its socket;
 //   - [*AwayError]: the daemon went away while a request waited, and did not come back;
 //   - [*api.Problem]: the daemon refused the request; Code says why;
 //   - any other error: the connection broke, or the answer was not complete.
@@ -22,6 +23,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/berth-gpu/berth/gpu"
 )
 
 // Options say where the daemon is. Set one of Socket, URL and Transport, or use
@@ -29,6 +32,12 @@ import (
 type Options struct {
 	// Socket is the path of the daemon's Unix socket.
 	Socket string
+
+	// PeerUID is the user who must listen on the socket: a connection to anybody else is
+	// closed before anything is sent. If it is absent, a process of root trusts root and the
+	// user whose folder the socket is in, because anybody may put a socket into a folder
+	// such as /tmp; others trust whoever listens.
+	PeerUID gpu.Opt[int]
 
 	// URL is the address of a daemon that listens on TCP, such as
 	// http://127.0.0.1:8000 or https://gpu-box:8000. A missing scheme means http.
@@ -138,7 +147,7 @@ func (o Options) shown() func() string {
 // overSockets returns a client that connects to the first socket with a daemon
 // behind it. It looks again for every new connection, so a daemon may restart.
 func overSockets(o Options, paths []string) *Client {
-	dial := func(ctx context.Context) (net.Conn, error) { return dialFirst(ctx, "unix", paths) }
+	dial := func(ctx context.Context) (net.Conn, error) { return o.dialSocket(ctx, paths) }
 	var reached atomic.Pointer[net.Conn] // by Reach, for the first request
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -159,7 +159,7 @@ func (f *frontDoor) run(ctx context.Context) {
 // child returns the front as a child of the daemon.
 func (f *frontDoor) child(c *config.Config, uid int) *ward.Program {
 	p := &ward.Program{
-		Command: []string{f.program, "front", "--socket", f.socket, "--log-level", c.Daemon.LogLevel},
+		Command: []string{f.program, "front", "--socket", f.socket, "--daemon-uid", strconv.Itoa(os.Geteuid()), "--log-level", c.Daemon.LogLevel},
 		Digest:  fmt.Sprintf("%s %+v", f.version, c.Front),
 	}
 	if os.Geteuid() == 0 {

@@ -33,7 +33,7 @@ func (c *Console) Client() (*client.Client, error) {
 		return nil, Usage("give --socket or --url, not both")
 	}
 	daemon, err := client.Find(client.Options{
-		Socket: c.Socket, URL: c.URL, Timeout: c.patience(),
+		Socket: c.Socket, PeerUID: c.DaemonUID, URL: c.URL, Timeout: c.patience(),
 		Retry: func(err error, _ time.Duration) {
 			what := "the connection to the daemon broke"
 			if away := (*client.AwayError)(nil); errors.As(err, &away) {

@@ -30,6 +30,8 @@ type Console struct {
 	Socket, URL string // of the daemon; empty for the usual place
 	JSON        bool   // write JSON
 
+	DaemonUID gpu.Opt[int] // who must listen on the socket; see client.Options.PeerUID
+
 	started      bool   // a command has begun; see isUsage
 	devicesGiven bool   // by --devices
 	outage       uint32 // not 0: the daemon went away, and the user knows

@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/process/minder"
 )
 
@@ -40,10 +41,12 @@ func Mind(arguments []string) int {
 	return 0
 }
 
-// asker returns a function that asks the daemon at a socket for the order of a run.
+// asker returns a function that asks the daemon at a socket for the order of a run. The
+// daemon has started this process, which does not become another user before it has the
+// order: whoever listens there as somebody else is not the daemon, and is asked nothing.
 func asker(socket string) func(context.Context, string) (api.MinderOrder, error) {
 	return func(ctx context.Context, run string) (api.MinderOrder, error) {
-		c, err := client.New(client.Options{Socket: socket})
+		c, err := client.New(client.Options{Socket: socket, PeerUID: gpu.Some(os.Geteuid())})
 		if err != nil {
 			return api.MinderOrder{}, err
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/cli/console"
 )
 
@@ -46,6 +47,7 @@ after its last request, a second one at once.`,
 	_ = cmd.MarkFlagDirname("spool")
 	_ = cmd.MarkFlagFilename("tls-cert")
 	_ = cmd.MarkFlagFilename("tls-key")
+	daemonUID := flags.Int("daemon-uid", -1, "take orders only from a daemon of the user with this `NUMBER`;\nthe daemon that starts the front gives its own")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if con.URL != "" {
 			return console.Usage("front takes no --url: the daemon knows it by its user, on the socket")
@@ -55,6 +57,9 @@ after its last request, a second one at once.`,
 		}
 		if new(slog.Level).UnmarshalText([]byte(o.Level)) != nil {
 			return console.Usage("there is no log level %q: use debug, info, warn or error", o.Level)
+		}
+		if *daemonUID >= 0 {
+			con.DaemonUID = gpu.Some(*daemonUID)
 		}
 		var err error
 		if o.Daemon, err = con.Client(); err != nil {
