@@ -18,6 +18,7 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/launch"
 	"github.com/berth-gpu/berth/internal/process/runs"
+	"github.com/berth-gpu/berth/internal/when/later"
 )
 
 // serviceLeases is the way of the owner of services to leases.
@@ -101,15 +102,26 @@ func (l serviceLeases) Hand(ctx context.Context, k lease.Key, fence uint64, a ow
 }
 
 // hand binds the lease of a program to the minder that starts it, and returns the lease
-// with what a launcher needs.
+// with what a launcher needs. As long as the lease stands, whatever fails passes: a device
+// that is not found yet, MPS that does not start, a journal that is full.
 func (d *Desk) hand(ctx context.Context, k lease.Key, fence uint64, by *Caller, w *wish, minder process.ID) (api.Lease, error) {
 	bound, err := d.Ledger.Hand(ctx, k, fence, minder)
-	if errors.Is(err, lease.ErrUnknown) || errors.Is(err, lease.ErrStaleFence) || errors.Is(err, process.ErrGone) {
+	var handed api.Lease
+	if err == nil {
+		handed, err = d.handOver(ctx, bound, by, w)
+	}
+	held, stands := d.Ledger.Find(k)
+	switch {
+	case err == nil:
+		return handed, nil
+	case !stands, held.Fence != fence, errors.Is(err, process.ErrGone), errors.Is(err, lease.ErrUnknown): // its time may be over
 		return api.Lease{}, runs.ErrNoLease
 	}
-	if err != nil {
-		return api.Lease{}, err
-	}
+	return api.Lease{}, later.Because(err, 0)
+}
+
+// handOver returns a lease that is bound to a minder with what a launcher needs.
+func (d *Desk) handOver(ctx context.Context, bound *lease.Lease, by *Caller, w *wish) (api.Lease, error) {
 	r, err := d.resolve(by, w)
 	if err != nil {
 		return api.Lease{}, err
@@ -140,7 +152,7 @@ func (l serviceLeases) End(k lease.Key, fence uint64, by access.Actor, why strin
 	defer l.desk.Faults.Confine(&err, k.User, "ending the programs of "+k.ID)
 	_, err = l.desk.EndPrograms(context.Background(), by, k, fence, why)
 	if errors.Is(err, lease.ErrUnknown) || errors.Is(err, lease.ErrStaleFence) {
-		return nil
+		return runs.ErrNoLease
 	}
 	return err
 }

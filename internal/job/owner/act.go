@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -103,10 +104,17 @@ func (o *Owner) acquire(s *owned) {
 	o.beside(s, func(ctx context.Context) func() {
 		defer close(done)
 		l, err := o.leases.Acquire(ctx, a)
+		for later.Passes(err) && pause(ctx, later.After(err, brokenPause)) {
+			l, err = o.leases.Acquire(ctx, a)
+		}
 		port := given
 		for err == nil && port == 0 {
-			if port, err = o.FreePort(); err == nil && o.takenPort(port) {
-				port = 0
+			free, none := o.FreePort()
+			switch {
+			case none == nil && !o.takenPort(free):
+				port = free
+			case none != nil && !pause(ctx, brokenPause): // it is no fault of the service
+				err = none
 			}
 		}
 		if err != nil {
@@ -122,6 +130,18 @@ func (o *Owner) acquire(s *owned) {
 			})
 		}
 	})
+}
+
+// pause waits for some time, and reports whether ctx still goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // takenPort reports whether another service has a port.
@@ -199,16 +219,26 @@ func (s *owned) is(number int64) bool {
 	return s.life.Instance != nil && s.life.Instance.Number == number
 }
 
-// watch has the end of a minder noticed.
+// watch has the end of a minder noticed, once.
 func (o *Owner) watch(s *owned, id process.ID) {
+	if s.watched == id && id != (process.ID{}) {
+		return
+	}
 	number := s.life.Instance.Number
+	s.watched = id
 	_, err := o.Minders.Watch(id, func() {
 		o.post(func() {
+			if s.watched == id {
+				s.watched = process.ID{}
+			}
 			if s.is(number) {
 				o.look(s, "its minder ended before it began")
 			}
 		})
 	})
+	if err != nil {
+		s.watched = process.ID{}
+	}
 	switch {
 	case errors.Is(err, process.ErrGone):
 		o.look(s, "its minder ended before it began")
@@ -238,9 +268,7 @@ func (o *Owner) look(s *owned, unbegun string) {
 				})
 			case alive:
 				o.noteLog(s, record.Output)
-				if unbegun == "" || s.life.Instance.PID == 0 {
-					o.watch(s, record.Minder())
-				}
+				o.watch(s, record.Minder())
 			case record.PID == 0 && unbegun == "" && s.life.State == service.Starting:
 				o.launch(s)
 			default:
@@ -380,22 +408,29 @@ func (o *Owner) awaitLog(ctx context.Context, run string) string {
 	return ""
 }
 
-// awaitLine waits for some time until a line of a log has a text.
+// awaitLine waits for some time until a line of a log has a text. A reader that ends is
+// followed by another one, from the beginning of the log.
 func (o *Owner) awaitLine(ctx context.Context, within time.Duration, spec *service.Spec, path, text string) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	found := false
-	err := o.Follow(ctx, spec, path, func(line string) bool {
-		found = found || strings.Contains(line, text)
-		return !found
-	})
-	if !found && (err == nil || errors.Is(ctx.Err(), context.DeadlineExceeded)) {
-		err = fmt.Errorf("no line of its log has %q", text)
+	var unread error
+	for again := true; again; again = !found && pause(ctx, lookAfter) {
+		err := o.Follow(ctx, spec, path, func(line string) bool {
+			found = found || strings.Contains(line, text)
+			return !found
+		})
+		if ctx.Err() == nil {
+			unread = err
+		}
 	}
-	if found {
+	switch {
+	case found:
 		return nil
+	case unread != nil:
+		return fmt.Errorf("its log cannot be read: %w", unread)
 	}
-	return err
+	return fmt.Errorf("no line of its log has %q", text)
 }
 
 // closed sends a service away that is closed, once no front has a request of it.
@@ -578,12 +613,19 @@ func (o *Owner) call(ctx context.Context, epoch api.FrontEpoch, i *service.Insta
 
 // end ends the programs of a service, until they have ended.
 func (o *Owner) end(s *owned) {
-	k, fence, why, turn := keyOf(s.life.Instance), s.life.Instance.Fence, s.life.Why, s.turn
+	k, fence, run, why, turn := keyOf(s.life.Instance), s.life.Instance.Fence, s.life.Instance.Run(), s.life.Why, s.turn
 	if s.ending.IsZero() || s.ending.Before(s.life.Since) {
 		s.ending = time.Now()
 	}
 	o.busy.Go(func() {
-		if err := o.leases.End(k, fence, access.Daemon(), why); err != nil {
+		err := o.leases.End(k, fence, access.Daemon(), why)
+		// A lease that has ended, and one that is not bound to the minder yet, end no
+		// program. Whoever has no lease may not go on, and a command that has not begun
+		// loses nothing.
+		if record, alive, unread := o.Minders.Read(run); unread == nil && alive && record.PID != 0 && (errors.Is(err, runs.ErrNoLease) || record.Started.IsZero()) {
+			err = o.Minders.Kill(record.Minder())
+		}
+		if err != nil && !errors.Is(err, runs.ErrNoLease) {
 			o.Log.Warn("the programs of a service could not be ended", "service", s.name, "error", err)
 		}
 		o.post(func() {
@@ -625,26 +667,29 @@ func (o *Owner) Order(run string, caller process.ID) (api.MinderOrder, error) {
 		return api.MinderOrder{}, stopped(o, err)
 	}
 	i := life.Instance
-	account, unready := o.Account(i.Spec.User, i.Spec.UID)
-	if later.Passes(unready) {
-		return api.MinderOrder{}, unready
-	}
+	account, err := o.Account(i.Spec.User, i.Spec.UID)
 	var l api.Lease
-	if unready == nil {
-		if l, err = o.leases.Hand(o.running, keyOf(i), i.Fence, askFor(&life), caller); err != nil && !errors.Is(err, runs.ErrNoLease) {
-			return api.MinderOrder{}, err
-		}
+	if err == nil {
+		l, err = o.leases.Hand(o.running, keyOf(i), i.Fence, askFor(&life), caller)
 	}
 	err = o.ask(o.running, func() error {
 		switch {
 		case !s.is(i.Number) || s.life.State != service.Starting:
 			return runs.ErrNoOrder
-		case unready != nil:
-			o.fail(s, service.Fails, unready.Error(), nil)
-			return runs.ErrNoOrder
+		case later.Passes(err): // the minder asks again, until start_timeout is over
+			o.set(func() { s.unready = err.Error() })
+			return err
 		case err != nil:
-			o.fail(s, service.Fails, "its lease has ended before it began", nil)
-			return fmt.Errorf("%w: %w", runs.ErrNoOrder, err)
+			why := err.Error()
+			if errors.Is(err, runs.ErrNoLease) {
+				why = "its lease has ended before it began"
+			}
+			// Until this is written down, the minder has to ask again: its end would be
+			// taken for the cause.
+			if err := o.happen(s, service.Fails, service.Facts{}, func(l *service.Life) { l.Fail(why, nil, time.Now()) }); err != nil {
+				return err
+			}
+			return runs.ErrNoOrder
 		}
 		return o.happen(s, service.Ordered, service.Facts{}, func(l *service.Life) { l.Instance.PID, l.Instance.Ordered = caller.PID, time.Now() })
 	})
@@ -778,22 +823,24 @@ func (o *Owner) recover() {
 // that begins after its service was given up leaves one.
 func (o *Owner) removeOldRuns() {
 	o.after(tidyAfter, o.removeOldRuns)
-	names, err := o.Minders.List()
-	if err != nil {
-		o.Log.Warn("the records of runs cannot be listed", "error", err)
-	}
-	mine := map[string]bool{}
-	for _, s := range o.services {
-		if s.life.Instance != nil {
-			mine[s.life.Instance.Run()] = true
+	o.busy.Go(func() {
+		names, err := o.Minders.List()
+		if err != nil {
+			o.Log.Warn("the records of runs cannot be listed", "error", err)
 		}
-	}
-	for _, name := range names {
-		if mine[name] {
-			continue
-		}
-		if _, alive, err := o.Minders.Read(name); err == nil && !alive {
-			_ = o.Minders.Remove(name) // else the next start does
-		}
-	}
+		o.post(func() {
+			for _, s := range o.services {
+				if s.life.Instance != nil {
+					names = slices.DeleteFunc(names, func(name string) bool { return name == s.life.Instance.Run() })
+				}
+			}
+			o.busy.Go(func() { // what is left of them may take long to end
+				for _, name := range names {
+					if _, alive, err := o.Minders.Read(name); err == nil && !alive && o.running.Err() == nil {
+						_ = o.Minders.Remove(name) // else the next start does
+					}
+				}
+			})
+		})
+	})
 }

@@ -17,7 +17,9 @@ import (
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/job/service"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/runs"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // Options are the options of Open.
@@ -117,6 +119,7 @@ type owned struct {
 	waiters []*waiter
 	last    time.Time // its last answer
 	growing bool      // it sleeps, and waits for room to wake
+	unready string    // why its minder got no order yet, though it asked
 	sum     api.FrontCounted
 
 	// These belong to the goroutine that decides.
@@ -129,6 +132,7 @@ type owned struct {
 	asking    bool               // it is closed, and berth finds out how to send it away
 	sentFor   lease.Key          // who needed its room
 	share     float64            // of the machine that its lease takes, or took last
+	watched   process.ID         // the minder whose end will be noticed
 	rests     time.Time          // until when nothing is tried again that could not be written down
 }
 
@@ -379,7 +383,7 @@ func (o *Owner) happen(s *owned, e service.Event, f service.Facts, change func(*
 	s.turn++
 	s.cancel()
 	s.cancel, s.withdrawn, s.asking = func() {}, false, false
-	o.set(func() { s.growing = false })
+	o.set(func() { s.growing, s.unready = false, "" })
 	o.tell(s)
 	o.tellPeople(s, &was, e)
 	if was.State != service.Closing && slices.Contains(acts, service.Open) {
@@ -448,6 +452,12 @@ func (o *Owner) review() (happened bool) {
 			if o.happen(s, e, service.Facts{}, func(l *service.Life) { l.Instance.Cut = true }) == nil {
 				o.Publish(tokenless(o.cutOff(s)))
 			}
+		case e == service.Fails:
+			why := "its program could not be started within its start_timeout of " + words.Duration(s.life.Instance.Spec.Timeout())
+			if s.unready != "" {
+				why += ": " + s.unready
+			}
+			_ = o.happen(s, e, service.Facts{}, func(l *service.Life) { l.Fail(why, nil, now) })
 		case e != "":
 			_ = o.happen(s, e, service.Facts{}, func(l *service.Life) {
 				if l.Why = "nobody asks for it any more"; l.State == service.Starting {

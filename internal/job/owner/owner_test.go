@@ -568,13 +568,9 @@ func TestLeaseEndedWithoutADaemon(t *testing.T) {
 		w.daemon.kill()
 		<-w.daemon.over
 		h := w.leaseOf("a")
-		server := w.serverOf(h)
 		h.ended = true
 		delete(w.leases, h.key.ID)
 		w.start()
-		pass(10 * time.Second)
-		w.is("a", "leaving")
-		w.endRun(server.pid, 137, "SIGKILL")
 		pass(time.Second)
 		w.is("a", "failed")
 		if s, _ := w.daemon.Find("a"); !strings.Contains(s.Failure.Why, "its lease has ended") {

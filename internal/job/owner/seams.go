@@ -41,12 +41,14 @@ type Leases interface {
 	// or nil if it could.
 	Never(a Ask) error
 	// Hand binds the lease to the minder of the program, and returns it with everything
-	// that a launcher needs.
+	// that a launcher needs. It fails with runs.ErrNoLease if the lease has ended, and
+	// otherwise with an error that passes.
 	Hand(ctx context.Context, k lease.Key, fence uint64, a Ask, minder process.ID) (api.Lease, error)
 	// Release gives a lease back, if it still stands.
 	Release(k lease.Key, fence uint64, why string)
 	// End ends the programs of a lease: SIGTERM, deallocation_timeout, SIGKILL. It returns
-	// when they are told to end.
+	// when they are told to end, or runs.ErrNoLease if the lease has ended: then nothing
+	// that it knows is ended.
 	End(k lease.Key, fence uint64, by access.Actor, why string) error
 	// Park moves the memory of a lease off its devices. It returns when it has left, at
 	// once if it is not there. If it fails, nothing has changed.
@@ -84,6 +86,8 @@ type Leases interface {
 type Minders interface {
 	Start(ctx context.Context, run string, most runs.Limits) (process.ID, error)
 	Read(run string) (record runs.Record, alive bool, err error)
+	// Kill ends a minder at once, and its command with it.
+	Kill(id process.ID) error
 	Remove(run string) error
 	List() ([]string, error)
 	Watch(id process.ID, ended func()) (stop func(), err error)

@@ -56,6 +56,8 @@ type world struct {
 	unfit   map[string]bool       // services that may not be parked
 	refused error                 // why nobody is granted a lease
 	deny    error                 // why no minder can be started
+	unready error                 // why no lease is handed to a minder
+	watches int                   // how often a minder is watched
 	lag     time.Duration         // until a request is out of the queue
 	grown   func(*held)           // is called when a lease has grown, before anybody hears of it
 	came    int                   // services that came to a device
@@ -534,6 +536,9 @@ func (s desk) Hand(_ context.Context, k lease.Key, fence uint64, _ Ask, id proce
 		if h == nil {
 			return runs.ErrNoLease
 		}
+		if s.d.w.unready != nil {
+			return s.d.w.unready
+		}
 		h.pid = id.PID
 		return nil
 	})
@@ -572,7 +577,7 @@ func (s desk) End(k lease.Key, fence uint64, _ access.Actor, _ string) error {
 	return s.d.step(func() error {
 		h := s.d.w.of(k, fence)
 		if h == nil {
-			return lease.ErrUnknown
+			return runs.ErrNoLease
 		}
 		if server := s.d.w.undisturbed(h, "end"); server != nil {
 			s.d.w.terminate(server)
@@ -803,6 +808,10 @@ func (m minders) Read(run string) (runs.Record, bool, error) {
 	return runs.Record{}, false, nil
 }
 
+func (m minders) Kill(id process.ID) error {
+	return m.d.step(func() error { go m.d.w.endRun(id.PID, 137, "SIGKILL"); return nil })
+}
+
 func (m minders) Remove(run string) error {
 	return m.d.step(func() error { delete(m.d.w.runs, run); return nil })
 }
@@ -820,6 +829,7 @@ func (m minders) Watch(id process.ID, ended func()) (func(), error) {
 	if !lives {
 		return nil, process.ErrGone
 	}
+	m.d.w.watches++
 	m.d.w.living[id.PID] = append(watchers, ended)
 	return func() {}, nil
 }

@@ -165,6 +165,13 @@ func (l *Life) Review(s *Situation) (e Event, why Reason, at time.Time) {
 		} else if wanted || !s.Known {
 			at = time.Time{}
 		}
+		if l.State == Starting && l.Instance.Ordered.IsZero() { // from then on, whoever probes it has the time
+			if limit := l.Instance.Granted.Add(l.Instance.Spec.Timeout()); !s.Now.Before(limit) {
+				return Fails, "", limit
+			} else if at.IsZero() || limit.Before(at) {
+				at = limit
+			}
+		}
 	case Serving:
 		if must && s.Known {
 			return Leave, ForGood, at

@@ -78,7 +78,7 @@ func TestReview(t *testing.T) {
 	onDemand, idle, always := &Spec{Start: OnDemand}, &Spec{Start: OnDemand, IdleAfter: gpu.Some(10 * time.Second)}, &Spec{Start: Always, Restart: true}
 	once, never, def := &Spec{Start: Always}, &Spec{Start: Never}, &Spec{Start: OnDemand, Default: true, IdleAfter: gpu.Some(time.Second)}
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
-	i := &Instance{}
+	i := &Instance{Ordered: ago(time.Second)}
 	failed := &api.ServiceFailure{Next: now.Add(time.Minute)}
 	for name, c := range map[string]struct {
 		life Life
@@ -108,6 +108,8 @@ func TestReview(t *testing.T) {
 		"failed, rests":              {Life{State: Failed, Failure: failed}, Situation{Spec: onDemand, Waiting: 1}, "", "", failed.Next},
 		"failed, has rested":         {Life{State: Failed, Failure: &api.ServiceFailure{Next: now}}, Situation{Spec: onDemand, Waiting: 1}, Want, "", time.Time{}},
 		"comes for somebody":         {Life{State: Starting, Instance: i}, Situation{Spec: onDemand, Waiting: 1, Known: true}, "", "", time.Time{}},
+		"gets no order":              {Life{State: Starting, Instance: &Instance{Granted: ago(time.Minute)}}, Situation{Spec: onDemand, Waiting: 1, Known: true}, "", "", now.Add(usualTimeout - time.Minute)},
+		"got no order in time":       {Life{State: Starting, Instance: &Instance{Granted: ago(usualTimeout)}}, Situation{Spec: onDemand, Waiting: 1, Known: true}, Fails, "", time.Time{}},
 		"comes for nobody":           {Life{State: Starting, Instance: i}, Situation{Spec: onDemand, Left: ago(time.Minute), Known: true}, Drop, "", time.Time{}},
 		"comes for one who left now": {Life{State: Starting, Instance: i}, Situation{Spec: onDemand, Left: now, Known: true}, "", "", now.Add(dropAfter)},
 		"comes, fronts unknown":      {Life{State: Starting, Instance: i}, Situation{Spec: onDemand, Left: ago(time.Minute)}, "", "", time.Time{}},

@@ -1,0 +1,271 @@
+package owner
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/job/service"
+	"github.com/berth-gpu/berth/internal/process/runs"
+	"github.com/berth-gpu/berth/internal/when/later"
+)
+
+// inStates are ways into each state of a service in which it stays as long as nothing
+// happens, or for at least a minute.
+var inStates = map[string]struct {
+	state string
+	spec  []func(*service.Spec)
+	plan  func(*plan)
+	enter func(*testing.T, *world)
+}{
+	"away": {state: "away"},
+	"waiting": {state: "waiting", enter: func(t *testing.T, w *world) {
+		w.set(func() { w.room["G0"] = 60 })
+		w.ask(t.Context(), "b", time.Hour)
+		pass(20 * time.Second)
+		w.ask(t.Context(), "a", time.Hour)
+	}},
+	"starting, without an order": {state: "starting", enter: func(t *testing.T, w *world) {
+		w.set(func() { w.unready = later.Because(errors.New("the user database does not answer"), 0) })
+		w.ask(t.Context(), "a", time.Second)
+	}},
+	"starting, never ready": {state: "starting", plan: func(p *plan) { p.come = -1 }, enter: func(t *testing.T, w *world) { w.ask(t.Context(), "a", time.Second) }},
+	"ready":                 {state: "ready", enter: func(t *testing.T, w *world) { answered(t, w.ask(t.Context(), "a", time.Second)) }},
+	"closing": {state: "closing", enter: func(t *testing.T, w *world) {
+		w.set(func() { w.rules.Keep, w.rules.Slice, w.rules.Wait = 0, time.Second, 0 })
+		w.ask(t.Context(), "a", 1000*time.Hour)
+		pass(20 * time.Second)
+		w.ask(t.Context(), "b", time.Second)
+	}},
+	"leaving by a stop": {state: "leaving", spec: []func(*service.Spec){idleAfter(time.Second)}, plan: func(p *plan) { p.leave = 2 * time.Minute }, enter: used},
+	"leaving to park":   {state: "leaving", spec: []func(*service.Spec){away(service.Park), idleAfter(time.Second)}, plan: func(p *plan) { p.parks = 2 * time.Minute }, enter: used},
+	"leaving to sleep":  {state: "leaving", spec: []func(*service.Spec){away(service.Sleep), idleAfter(time.Second)}, plan: func(p *plan) { p.sleeps = 100 * time.Second }, enter: used},
+	"parked":            {state: "parked", spec: []func(*service.Spec){away(service.Park), idleAfter(time.Second)}, enter: used},
+	"asleep":            {state: "asleep", spec: []func(*service.Spec){away(service.Sleep), idleAfter(time.Second)}, enter: used},
+	"back from parking": {state: "returning", spec: []func(*service.Spec){away(service.Park), idleAfter(time.Second)}, enter: noRoom},
+	"back from sleep":   {state: "returning", spec: []func(*service.Spec){away(service.Sleep), idleAfter(time.Second)}, enter: noRoom},
+	"failed":            {state: "failed", plan: func(p *plan) { p.dies = time.Second }, enter: func(t *testing.T, w *world) { <-w.ask(t.Context(), "a", time.Second) }},
+}
+
+func used(t *testing.T, w *world) {
+	answered(t, w.ask(t.Context(), "a", time.Second))
+	pass(30 * time.Second)
+}
+
+func noRoom(t *testing.T, w *world) {
+	used(t, w)
+	w.set(func() { w.room["G0"] = 5 })
+	w.ask(t.Context(), "a", time.Hour)
+}
+
+// takeLease ends the lease of a service, and tells nobody else. It returns the lease.
+func takeLease(w *world, name string) *held {
+	var h *held
+	w.set(func() {
+		if h = w.leaseOf(name); h != nil {
+			h.ended = true
+			delete(w.leases, h.key.ID)
+		}
+	})
+	return h
+}
+
+// Whatever state a service is in: if a person stops it, if it loses its lease or its
+// program, or if the settings name it no more, it ends, with its program and its lease,
+// also if the daemon is restarted meanwhile.
+func TestEveryStateHasAWayOut(t *testing.T) {
+	for cause, happen := range map[string]func(*testing.T, *world){
+		"stopped": func(t *testing.T, w *world) {
+			if err := w.daemon.Stop("a", operator, ""); err != nil {
+				t.Error(err)
+			}
+		},
+		"stopped, after a restart": func(t *testing.T, w *world) {
+			if err := w.restart().Stop("a", operator, ""); err != nil {
+				t.Error(err)
+			}
+		},
+		"stopped, then a restart": func(t *testing.T, w *world) {
+			if err := w.daemon.Stop("a", operator, ""); err != nil {
+				t.Error(err)
+			}
+			w.restart()
+		},
+		"its lease has ended": func(t *testing.T, w *world) {
+			if h := takeLease(w, "a"); h != nil {
+				w.now().LeaseEnded(h.key, h.fence, "it was released")
+			}
+			pass(time.Minute)
+			_ = w.daemon.Stop("a", operator, "")
+		},
+		"its lease has ended without a daemon": func(t *testing.T, w *world) {
+			w.daemon.kill()
+			<-w.daemon.over
+			takeLease(w, "a")
+			w.start()
+			pass(time.Minute)
+			_ = w.daemon.Stop("a", operator, "")
+		},
+		"stopped, then its lease ended": func(t *testing.T, w *world) {
+			_ = w.daemon.Stop("a", operator, "")
+			if h := takeLease(w, "a"); h != nil {
+				w.now().LeaseEnded(h.key, h.fence, "it was released")
+			}
+		},
+		"its program has ended": func(t *testing.T, w *world) {
+			w.kill("a")
+			pass(time.Minute)
+			_ = w.daemon.Stop("a", operator, "")
+		},
+		"in no settings": func(t *testing.T, w *world) {
+			w.specs = w.specs[1:]
+			w.daemon.Configure(w.specs)
+		},
+	} {
+		for name, in := range inStates {
+			t.Run(cause+"/"+name, func(t *testing.T) {
+				inWorld(t, []service.Spec{spec("a", in.spec...), spec("b")}, func(t *testing.T, w *world) {
+					p := w.script("a", 1)
+					if in.plan != nil {
+						in.plan(&p)
+					}
+					w.script = func(name string, _ int) plan {
+						if name == "a" {
+							return p
+						}
+						return plan{come: time.Second, leave: time.Second}
+					}
+					if in.enter != nil {
+						in.enter(t, w)
+					}
+					pass(10 * time.Second)
+					w.is("a", in.state)
+					happen(t, w)
+					pass(time.Hour)
+					if state := w.state("a"); state != "stopped" && (cause != "in no settings" || state != "none") {
+						s, _ := w.daemon.Find("a")
+						t.Errorf("it is %s (%s)", state, s.Why)
+					}
+					w.set(func() {
+						if w.leaseOf("a") != nil {
+							t.Error("it keeps its lease")
+						}
+						for _, s := range w.servers {
+							if s.name == "a" {
+								t.Error("its program runs")
+							}
+						}
+						for run, r := range w.runs {
+							if r.alive && !strings.HasPrefix(r.record.Output, "berth-b") {
+								t.Errorf("the minder of run %s lives", run)
+							}
+						}
+					})
+				})
+			})
+		}
+	}
+}
+
+// A hand-over that cannot be made now is no failure: the minder asks again, people read
+// why, and its end is watched once. After start_timeout the service has failed.
+func TestAnOrderThatHasToWait(t *testing.T) {
+	inWorld(t, []service.Spec{spec("a")}, func(t *testing.T, w *world) {
+		w.unready = later.Because(errors.New("MPS could not be started"), 0)
+		asked := w.ask(t.Context(), "a", time.Second)
+		pass(time.Minute)
+		w.is("a", "starting")
+		if s, _ := w.daemon.Find("a"); !strings.Contains(s.Why, "MPS could not be started") || s.Failure != nil {
+			t.Errorf("people read %q, %v", s.Why, s.Failure)
+		}
+		if w.watches != 1 {
+			t.Errorf("its minder is watched %d times", w.watches)
+		}
+		w.set(func() { w.unready = nil })
+		answered(t, asked)
+	})
+	inWorld(t, []service.Spec{spec("a")}, func(t *testing.T, w *world) {
+		w.unready = later.Because(errors.New("MPS could not be started"), 0)
+		r := refusal(t, <-w.ask(t.Context(), "a", time.Second))
+		if !strings.Contains(r.Why, "start_timeout of 2 min: MPS could not be started") {
+			t.Errorf("it is refused with %+v", r)
+		}
+		pass(time.Second)
+		w.is("a", "failed")
+	})
+}
+
+// A failure of the start that cannot be written down is not told to the minder, whose end
+// would be taken for the cause.
+func TestAFailureOnAFullDisk(t *testing.T) {
+	inWorld(t, []service.Spec{spec("a")}, func(t *testing.T, w *world) {
+		w.unready = later.Because(errors.New("not yet"), 0)
+		asked := w.ask(t.Context(), "a", time.Second)
+		pass(10 * time.Second)
+		w.set(func() { w.full, w.unready = true, errors.New("the user is gone") })
+		pass(10 * time.Second)
+		w.is("a", "starting")
+		w.set(func() { w.full = false })
+		if r := refusal(t, <-asked); !strings.Contains(r.Why, "the user is gone") {
+			t.Errorf("it is refused with %+v", r)
+		}
+	})
+}
+
+// A reader of a log that could not be started, or that ended, is no failure of the service
+// either.
+func TestAReaderThatEnds(t *testing.T) {
+	inWorld(t, []service.Spec{spec("a", func(s *service.Spec) { s.Ready.Log = "listening" })}, func(t *testing.T, w *world) {
+		whole, tries := w.daemon.Follow, 0
+		w.daemon.Follow = func(ctx context.Context, s *service.Spec, path string, line func(string) bool) error {
+			if tries++; tries < 3 {
+				return errors.New("16 logs of user 1000 are being read")
+			}
+			return whole(ctx, s, path, line)
+		}
+		answered(t, w.ask(t.Context(), "a", time.Second))
+	})
+}
+
+// A port that cannot be found is waited for; the service has not failed.
+func TestNoFreePort(t *testing.T) {
+	inWorld(t, []service.Spec{spec("a")}, func(t *testing.T, w *world) {
+		find, tries := w.daemon.FreePort, 0
+		w.daemon.FreePort = func() (int, error) {
+			if tries++; tries < 3 {
+				return 0, errors.New("address already in use")
+			}
+			return find()
+		}
+		answered(t, w.ask(t.Context(), "a", time.Second))
+		if s, _ := w.daemon.Find("a"); s.Failure != nil {
+			t.Errorf("it has failed: %v", s.Failure)
+		}
+	})
+}
+
+// slowMinders are minders of whose runs something is left that takes long to end.
+type slowMinders struct {
+	minders
+	ended chan struct{}
+}
+
+func (m slowMinders) Remove(run string) error { <-m.ended; return m.minders.Remove(run) }
+
+// While something is cleared away that takes long to end, services come and go.
+func TestASlowCleanUpDelaysNobody(t *testing.T) {
+	inWorld(t, []service.Spec{spec("a")}, func(t *testing.T, w *world) {
+		w.set(func() { w.runs["999.0.1"] = &mindedRun{record: runs.Record{PID: 1}} })
+		slow := slowMinders{w.daemon.Minders.(minders), make(chan struct{})}
+		w.daemon.Minders = slow
+		pass(2 * tidyAfter)
+		answered(t, w.ask(t.Context(), "a", time.Second))
+		close(slow.ended)
+		pass(time.Second)
+		if w.runs["999.0.1"] != nil {
+			t.Error("it is not cleared away")
+		}
+	})
+}
