@@ -108,7 +108,7 @@ func (d *Desk) hand(ctx context.Context, k lease.Key, fence uint64, by *Caller, 
 	bound, err := d.Ledger.Hand(ctx, k, fence, minder)
 	var handed api.Lease
 	if err == nil {
-		handed, err = d.handOver(ctx, bound, by, w)
+		handed, err = d.equipRun(ctx, bound, by, w)
 	}
 	held, stands := d.Ledger.Find(k)
 	switch {
@@ -120,8 +120,8 @@ func (d *Desk) hand(ctx context.Context, k lease.Key, fence uint64, by *Caller, 
 	return api.Lease{}, later.Because(err, 0)
 }
 
-// handOver returns a lease that is bound to a minder with what a launcher needs.
-func (d *Desk) handOver(ctx context.Context, bound *lease.Lease, by *Caller, w *wish) (api.Lease, error) {
+// equipRun returns a lease that is bound to a minder with what a launcher needs.
+func (d *Desk) equipRun(ctx context.Context, bound *lease.Lease, by *Caller, w *wish) (api.Lease, error) {
 	r, err := d.resolve(by, w)
 	if err != nil {
 		return api.Lease{}, err
