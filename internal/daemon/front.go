@@ -15,6 +15,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access/users"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/process"
@@ -34,6 +35,9 @@ const (
 	// frontTrouble is how often the front must end soon after its start until somebody has
 	// to look at it.
 	frontTrouble = 3
+	// frontAgain is how long after a failure the front is tried again, and how often the
+	// unit is looked at.
+	frontAgain = time.Minute
 )
 
 // wantsFront reports whether a front has to run: it takes requests, and it asks the
@@ -50,6 +54,11 @@ func wantsFront(c config.Config) bool {
 	return false
 }
 
+// unitManager tells systemd about units, see units.Manager.
+type unitManager interface {
+	Do(ctx context.Context, act units.Act, unit string) error
+}
+
 // frontDoor keeps the front of the daemon running: as a child, or by the unit of systemd
 // that is there for it.
 type frontDoor struct {
@@ -58,8 +67,8 @@ type frontDoor struct {
 	program string // that becomes the front
 	version string
 	ward    *ward.Ward
-	systemd *units.Manager // nil: no unit runs the front
-	noted   string         // file with the settings that the unit was last told to run with
+	systemd unitManager // nil: no unit runs the front
+	noted   string      // file with the version and the settings that the unit was last told to run with
 
 	changed chan struct{} // has room for one; the settings have changed
 
@@ -76,8 +85,8 @@ type frontDoor struct {
 func newFrontDoor(d *Daemon, folder, socket, program, version string) *frontDoor {
 	f := &frontDoor{daemon: d, socket: socket, program: program, version: version, changed: make(chan struct{}, 1), listens: map[string]string{}, heard: make(chan struct{})}
 	f.ward = ward.New(ward.Options{Folder: folder, Name: "front", Changed: f.wardChanged})
-	if os.Geteuid() == 0 && process.HasUnitFile(frontUnit) {
-		f.systemd, f.noted = units.Find(), filepath.Join(folder, "front.unit")
+	if found := units.Find(); os.Geteuid() == 0 && process.HasUnitFile(frontUnit) && found != nil {
+		f.systemd, f.noted = found, filepath.Join(folder, "front.unit")
 	}
 	return f
 }
@@ -131,19 +140,28 @@ func (f *frontDoor) run(ctx context.Context) {
 		text, _ := os.ReadFile(f.noted) // without it, the unit keeps what it has
 		told = string(text)
 	}
-	for begins := true; ; begins = false {
+	for begins := true; ; {
 		f.mu.Lock()
 		c, uid, why, runs := f.config, f.uid, f.why, f.runs
 		f.mu.Unlock()
 		f.tell(why)
 		unit := runs && f.byUnit(&c)
-		if runs && !unit {
-			f.ward.Want(f.child(&c, uid))
-		} else {
+		var again <-chan time.Time
+		switch {
+		case runs && !unit:
+			child, err := f.child(&c, uid)
+			if err != nil { // the one that runs is left alone
+				f.tell(err.Error())
+				again = time.After(frontAgain)
+			} else {
+				f.ward.Want(child)
+			}
+		case unit || !wantsFront(c): // else its user is not known at present, and the one that runs is left alone
 			f.ward.Want(nil)
 		}
-		if unit || told != "" {
+		if unit || told != "" && !wantsFront(c) {
 			told = f.order(ctx, &c, unit, told, begins)
+			again = time.After(frontAgain)
 		}
 		if !runs || c.Front.Listen == "" {
 			f.hear()
@@ -152,34 +170,54 @@ func (f *frontDoor) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-f.changed:
+			begins = false
+		case <-again: // it was not done, or the unit has given up meanwhile
+			begins = true
 		}
 	}
 }
 
-// child returns the front as a child of the daemon.
-func (f *frontDoor) child(c *config.Config, uid int) *ward.Program {
+// child returns the front as a child of the daemon. It fails if the user database does not
+// say which group it has.
+func (f *frontDoor) child(c *config.Config, uid int) (*ward.Program, error) {
 	p := &ward.Program{
 		Command: []string{f.program, "front", "--socket", f.socket, "--daemon-uid", strconv.Itoa(os.Geteuid()), "--log-level", c.Daemon.LogLevel},
 		Digest:  fmt.Sprintf("%s %+v", f.version, c.Front),
 	}
-	if os.Geteuid() == 0 {
-		p.User = &ward.User{UID: uid, GID: uid}
-		if found, err := user.LookupId(strconv.Itoa(uid)); err == nil {
-			p.User.GID, _ = strconv.Atoi(found.Gid)
-		}
-		if group, err := socketGroup(c.Daemon.SocketGroup); err == nil && group >= 0 && socketMode(c.Daemon)&0o006 != 0o006 {
-			p.User.GID = group // only its members may connect
-		}
+	if os.Geteuid() != 0 {
+		return p, nil
 	}
-	return p
+	type found struct {
+		gid int
+		err error
+	}
+	group, answered := users.Ask(f.daemon.users, accountsLimit, func() (g found) {
+		if socketMode(c.Daemon)&0o006 != 0o006 {
+			if g.gid, g.err = socketGroup(c.Daemon.SocketGroup); g.err != nil || g.gid >= 0 {
+				return g // only its members may connect
+			}
+		}
+		u, err := user.LookupId(strconv.Itoa(uid))
+		if err != nil {
+			return found{err: fmt.Errorf("find the group of user %d: %w", uid, err)}
+		}
+		g.gid, g.err = strconv.Atoi(u.Gid)
+		return g
+	})
+	if !answered {
+		return nil, fmt.Errorf("the user database does not say which group user %d has", uid)
+	}
+	p.User = &ward.User{UID: uid, GID: group.gid}
+	return p, group.err
 }
 
 // order tells systemd about the unit of the front, and returns what it was told. The unit
-// is restarted if it runs with other settings, and started if the daemon begins.
+// is restarted if it runs with other settings or is of another version, and started if the
+// daemon begins.
 func (f *frontDoor) order(ctx context.Context, c *config.Config, wanted bool, told string, begins bool) string {
 	now, act := "", units.Stop
 	if wanted {
-		if now, act = fmt.Sprintf("%+v", c.Front), units.Start; told == now && !begins {
+		if now, act = fmt.Sprintf("%s %+v", f.version, c.Front), units.Start; told == now && !begins {
 			return told
 		}
 		if told != "" && told != now {

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"maps"
 	"os"
 	"reflect"
 	"strings"
@@ -27,6 +28,10 @@ type people struct {
 	numbers users.Numbers
 	rules   atomic.Pointer[access.Rules]
 	limits  atomic.Pointer[quota.Rules]
+
+	// served is as whom programs ran when services and the front were told last. It belongs
+	// to whoever changes the settings.
+	served map[string]int
 }
 
 // govern puts the roles of the configuration into force. It returns the names of unknown
@@ -113,12 +118,11 @@ func (p *people) rulesOf(c config.Config) *access.Rules {
 // are missing: the database may be on a server that comes up later. Once in an hour it looks
 // up all of them.
 func (d *Daemon) findAccounts(ctx context.Context) {
-	told, lacked := "", 0
+	told := ""
 	tick := time.NewTicker(accountsAgain)
 	defer tick.Stop()
 	for round := 1; ; round++ {
-		missing := d.governAgain(lacked, round%60 == 0)
-		lacked = len(missing)
+		missing := d.governAgain(round%60 == 0)
 		if all := strings.Join(missing, ", "); all != told && all != "" {
 			d.log.Warn("the configuration names users or groups that nobody knows: they have neither role nor limits of their own until they are found", "missing", all)
 			told = all
@@ -132,9 +136,9 @@ func (d *Daemon) findAccounts(ctx context.Context) {
 }
 
 // governAgain applies the configuration to the accounts that were found since. It returns
-// the names that are still unknown, of which there were so many before. The settings do
-// not change meanwhile: older ones would come back into force.
-func (d *Daemon) governAgain(lacked int, all bool) (missing []string) {
+// the names that are still unknown. The settings do not change meanwhile: older ones would
+// come back into force.
+func (d *Daemon) governAgain(all bool) (missing []string) {
 	d.settings.changing.Lock()
 	defer d.settings.changing.Unlock()
 	c, before := d.settings.load().Config, d.limits.Load()
@@ -145,8 +149,19 @@ func (d *Daemon) governAgain(lacked int, all bool) (missing []string) {
 			d.jobs.LimitsChanged()
 		}
 	}
-	if len(missing) < lacked {
+	if !maps.Equal(d.programUIDs(c), d.served) {
 		d.serve(c)
 	}
 	return missing
+}
+
+// programUIDs returns as whom programs run, as far as it is known now.
+func (p *people) programUIDs(c config.Config) map[string]int {
+	uids := map[string]int{}
+	for _, name := range programUsers(c) {
+		if uid, known := p.numbers.User(name); known {
+			uids[name] = uid
+		}
+	}
+	return uids
 }

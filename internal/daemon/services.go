@@ -60,6 +60,7 @@ func (d *Daemon) serve(c config.Config) {
 	if d.services == nil {
 		return
 	}
+	d.served = d.programUIDs(c)
 	d.services.Configure(d.programs(c))
 	d.front.configure(c)
 }

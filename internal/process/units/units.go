@@ -62,7 +62,8 @@ const (
 	Stop    Act = "stop"
 )
 
-// Do tells systemd to start, restart or stop a unit. It does not wait until that is done.
+// Do tells systemd to start, restart or stop a unit. It waits until one is started, and not
+// for the end of one that has to end.
 func (m *Manager) Do(ctx context.Context, act Act, unit string) error {
 	ctx, cancel := context.WithTimeout(ctx, Within)
 	defer cancel()
@@ -73,7 +74,17 @@ func (m *Manager) Do(ctx context.Context, act Act, unit string) error {
 	defer conn.Close()
 	switch act {
 	case Start:
-		_, err = conn.StartUnitContext(ctx, unit, "replace", nil)
+		result := make(chan string, 1)
+		if _, err = conn.StartUnitContext(ctx, unit, "replace", result); err == nil {
+			select {
+			case said := <-result:
+				if said != "done" {
+					err = fmt.Errorf("%s; journalctl -u %s says why", said, unit)
+				}
+			case <-ctx.Done():
+				err = context.Cause(ctx)
+			}
+		}
 	case Restart:
 		_, err = conn.RestartUnitContext(ctx, unit, "replace", nil)
 	case Stop:

@@ -78,19 +78,20 @@ type Ward struct {
 	changed chan struct{} // has room for one; want has changed
 
 	mu    sync.Mutex // guards what follows
+	told  bool       // Want was called
 	want  *Program
 	state State
 }
 
-// New returns a ward that wants nothing yet.
+// New returns a ward. What runs is left alone until Want says what has to run.
 func New(o Options) *Ward { return &Ward{Options: o, changed: make(chan struct{}, 1)} }
 
 // Want says which program has to run; nil means none.
 func (w *Ward) Want(p *Program) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	same := p == w.want || p != nil && w.want != nil && p.key() == w.want.key()
-	if w.want = p; same {
+	same := w.told && (p == w.want || p != nil && w.want != nil && p.key() == w.want.key())
+	if w.want, w.told = p, true; same {
 		return
 	}
 	select {
@@ -106,10 +107,10 @@ func (w *Ward) State() State {
 	return w.state
 }
 
-func (w *Ward) wanted() *Program {
+func (w *Ward) wanted() (want *Program, told bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.want
+	return w.want, w.told
 }
 
 // set changes the state, and tells.
@@ -143,12 +144,19 @@ type running struct {
 func (w *Ward) Run(ctx context.Context) {
 	now := w.adopt(ctx)
 	for ctx.Err() == nil {
-		want := w.wanted()
+		want, told := w.wanted()
 		switch {
+		case !told:
+			if _, ended := w.await(ctx, now, 0); ended {
+				_ = os.Remove(w.lockPath())
+				now = nil
+			}
+			continue
 		case now != nil && (want == nil || want.key() != now.key):
-			w.dismiss(ctx, now)
-			now = nil
-			w.set(func(s *State) { *s = State{} })
+			if w.dismiss(ctx, now) {
+				now = nil
+				w.set(func(s *State) { *s = State{} })
+			}
 			continue
 		case want == nil:
 			w.await(ctx, nil, 0)
@@ -249,15 +257,40 @@ func (w *Ward) adopt(ctx context.Context) *running {
 	found := &running{ended: make(chan string, 1)}
 	var r record
 	text, err := io.ReadAll(io.LimitReader(file, 64<<10))
-	if err == nil && json.Unmarshal(text, &r) == nil {
-		id := process.ID{PID: r.PID, Start: r.Start}
-		if _, err := process.Proc().Watch(id, func() { found.ended <- "it has ended" }); err == nil {
-			found.id, found.key = id, r.Key
-			return found
+	if err == nil {
+		_ = json.Unmarshal(text, &r) // what is no record names no process
+	}
+	watch := func(id process.ID, key string) bool {
+		_, err := process.Proc().Watch(id, func() { found.ended <- "it has ended" })
+		if err == nil {
+			found.id, found.key = id, key
 		}
+		return err == nil
+	}
+	if watch(process.ID{PID: r.PID, Start: r.Start}, r.Key) {
+		return found
+	}
+	if id := w.holder(); id != (process.ID{}) && watch(id, "") { // the daemon was killed before it wrote the record
+		return found
 	}
 	go w.watchLock(ctx, found.ended)
 	return found
+}
+
+// holder returns the process that has the lock file open, beside this one: the oldest, if
+// it has started others. It returns the zero ID if there is none.
+func (w *Ward) holder() (oldest process.ID) {
+	path, err := filepath.EvalSymlinks(w.lockPath())
+	if err != nil {
+		return oldest
+	}
+	table := process.Proc()
+	for _, pid := range table.Openers([]string{path})[path] {
+		if id, err := table.Identify(pid); err == nil && pid != os.Getpid() && (oldest == (process.ID{}) || id.Start < oldest.Start) {
+			oldest = id
+		}
+	}
+	return oldest
 }
 
 // watchLock waits until nobody holds the lock.
@@ -283,14 +316,19 @@ func (w *Ward) watchLock(ctx context.Context, ended chan<- string) {
 }
 
 // dismiss tells a program to end, and does not wait for that. The next one has a lock file
-// of its own.
-func (w *Ward) dismiss(ctx context.Context, now *running) {
-	if now.id != (process.ID{}) {
-		_ = process.Proc().Signal(kinship.Authority(), now.id, process.Terminate) // it may have ended
+// of its own. If nobody knows which process it is, dismiss waits for its end, and returns
+// false if something else is to be decided before.
+func (w *Ward) dismiss(ctx context.Context, now *running) bool {
+	if now.id == (process.ID{}) {
+		w.set(func(s *State) { s.Running = true })
+		if _, ended := w.await(ctx, now, 0); !ended {
+			return false
+		}
 	} else {
-		w.await(ctx, now, 0) // nobody knows which process it is
+		_ = process.Proc().Signal(kinship.Authority(), now.id, process.Terminate) // it may have ended
 	}
 	_ = os.Remove(w.lockPath())
+	return true
 }
 
 // start starts the program. It inherits the lock, which ends with it.

@@ -189,3 +189,43 @@ func TestItRunsAsItsUser(t *testing.T) {
 		t.Errorf("it has the user and the groups %q, %v", text, err)
 	}
 }
+
+// Until a ward is told what has to run, it leaves alone what does.
+func TestItIsLeftAloneUntilSomebodySays(t *testing.T) {
+	folder := t.TempDir()
+	end(t, folder)
+	w := tend(t, folder, lives(folder, ""))
+	w.until(t, "running", runs)
+	whileTold(t, folder, "began", 1)
+	first := pid(t, folder)
+	w.stop()
+	states := make(chan State, 1000)
+	next := New(Options{Folder: folder, Name: "front", Changed: func(s State) { states <- s }})
+	ctx, cancel := context.WithCancel(context.Background())
+	over := make(chan struct{})
+	go func() { defer close(over); next.Run(ctx) }()
+	defer func() { cancel(); <-over }()
+	next.Want(lives(folder, ""))
+	if s := <-states; !s.Running || pid(t, folder) != first {
+		t.Errorf("it is %+v, process %d; want %d", s, pid(t, folder), first)
+	}
+	next.Want(nil)
+	whileTold(t, folder, "ended", 1)
+}
+
+// A program whose ward was killed before it wrote down which process that is, is found by
+// the lock that it holds, and told to end like any other.
+func TestItIsFoundByItsLock(t *testing.T) {
+	folder := t.TempDir()
+	end(t, folder)
+	w := tend(t, folder, lives(folder, "1"))
+	w.until(t, "running", runs)
+	whileTold(t, folder, "began", 1)
+	w.stop()
+	if err := os.WriteFile(filepath.Join(folder, "front.lock"), []byte("not a reco"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tend(t, folder, lives(folder, "1"))
+	whileTold(t, folder, "ended", 1)
+	whileTold(t, folder, "began", 2)
+}

@@ -1,0 +1,110 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/process/units"
+)
+
+// unitSystemd notes what it is told. It refuses what it is told first.
+type unitSystemd struct {
+	refuses int
+	acts    []units.Act
+}
+
+func (s *unitSystemd) Do(_ context.Context, act units.Act, _ string) error {
+	if s.acts = append(s.acts, act); len(s.acts) <= s.refuses {
+		return errors.New("the bus is busy")
+	}
+	return nil
+}
+
+// The unit of the front is started when the daemon begins, again if it could not be, and
+// now and then, because it may have given up. It runs the version of the daemon, and is
+// stopped only if no front is wanted.
+func TestTheUnitOfTheFront(t *testing.T) {
+	front := config.Front{Listen: "127.0.0.1:1"}
+	for name, c := range map[string]struct {
+		noted   string
+		refuses int
+		runs    bool // its user is known
+		want    []units.Act
+	}{
+		"at first":        {runs: true, want: []units.Act{units.Start, units.Start, units.Start}},
+		"busy":            {runs: true, refuses: 1, want: []units.Act{units.Start, units.Start, units.Start}},
+		"another version": {runs: true, noted: "0.1 {}", want: []units.Act{units.Restart, units.Start, units.Start}},
+		"busy meanwhile":  {runs: true, noted: "0.1 {}", refuses: 1, want: []units.Act{units.Restart, units.Restart, units.Start}},
+		"unknown user":    {noted: "0.1 {}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				f := newFrontDoor(&Daemon{news: &news{}}, folder, "s", "berth", "0.2")
+				s := &unitSystemd{refuses: c.refuses}
+				f.systemd, f.noted = s, filepath.Join(folder, "front.unit")
+				if err := os.WriteFile(f.noted, []byte(c.noted), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				f.config.Front, f.runs = front, c.runs
+				ctx, cancel := context.WithTimeout(t.Context(), 2*frontAgain+time.Second)
+				defer cancel()
+				f.run(ctx)
+				if !slices.Equal(s.acts, c.want) {
+					t.Errorf("systemd was told %v, want %v", s.acts, c.want)
+				}
+			})
+		})
+	}
+}
+
+// Services and the front are told again whenever programs would run as somebody else than
+// they know: also if a user is found before anybody missed one, and if one is found while
+// another gets lost.
+func TestWhenServicesLearnOfUsers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only a daemon of root runs programs as others")
+	}
+	p := newPlace(t, "sim:1")
+	p.edit(t, "front: {listen: 127.0.0.1:1, user: daemon}\nservices: {a: {command: serve, user: no-such-user}}\n")
+	settings, err := p.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := Open(t.Context(), Options{Settings: settings, Version: "test", Log: slog.New(slog.DiscardHandler), Program: "/bin/false"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	uid, known := d.numbers.User("daemon")
+	if !known {
+		t.Fatal("there is no user daemon here")
+	}
+	for name, told := range map[string]map[string]int{
+		"nobody": {}, "somebody else": {"no-such-user": 4711}, "another number": {"daemon": uid + 1},
+	} {
+		d.front.mu.Lock()
+		d.front.uid, d.front.runs = 0, false // as it was told before
+		d.front.mu.Unlock()
+		d.served = told
+		d.governAgain(false)
+		if now, runs := d.front.User(); now != uid || !runs {
+			t.Errorf("after %s was known, the front runs as %d: %v", name, now, runs)
+		}
+		d.front.mu.Lock()
+		d.front.runs = false
+		d.front.mu.Unlock()
+		d.governAgain(false)
+		if _, runs := d.front.User(); runs {
+			t.Error("it is told though nothing has changed")
+		}
+	}
+}
