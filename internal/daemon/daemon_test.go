@@ -56,7 +56,7 @@ func newPlace(t *testing.T, devices string) *place {
 // freeAddress returns an address on which nobody listens, and that no connection takes.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	port, err := freePort()
+	port, _, err := freePort(firstPort, lastPort)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"net"
 	"strings"
 	"testing"
 
@@ -86,5 +87,19 @@ func TestWhomProgramsRunAs(t *testing.T) {
 		if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s, daemon of %d: %v", c.yaml, c.uid, err)
 		}
+	}
+}
+
+// If all ports that berth gives are taken, a server gets another one, and it is known
+// which one to look at.
+func TestPortsThatAreTaken(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	has := l.Addr().(*net.TCPAddr).Port
+	if port, taken, err := freePort(has, has+1); err != nil || port == has || port == 0 || taken != has {
+		t.Errorf("a server gets the port %d, and %d is taken: %v; want another one than %d", port, taken, err, has)
 	}
 }

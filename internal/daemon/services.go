@@ -44,7 +44,7 @@ func (d *Daemon) openServices(o Options) error {
 	logs := serviceLogs{p.minders}
 	d.front = newFrontDoor(d, p.folder, p.socket, o.Program, o.Version)
 	services, damage := owner.Open(owner.Options{
-		Folder: p.folder, Boot: p.boot, Minders: p.minders, Numbers: d.serial.Next, Account: d.accountOfService, FreePort: freePort,
+		Folder: p.folder, Boot: p.boot, Minders: p.minders, Numbers: d.serial.Next, Account: d.accountOfService, FreePort: d.freePort,
 		LastLines: logs.last, Follow: logs.follow, Publish: d.publish, Log: o.Log, Front: d.frontSettings, Nudge: d.parking.Nudge,
 	})
 	d.tellDamage(damage)
@@ -222,17 +222,32 @@ func isRoot(user string) bool { return user == "root" || user != "" && strings.T
 // so that no connection takes one before its server listens.
 const firstPort, lastPort = 20000, 32000
 
-// freePort returns a port of 127.0.0.1 that nobody listens on.
-func freePort() (int, error) {
-	var err error
+// freePort returns a port for a server. Somebody may have nearly all of those that berth
+// gives: then the log says who.
+func (d *Daemon) freePort() (int, error) {
+	port, taken, err := freePort(firstPort, lastPort)
+	if taken != 0 {
+		holder, _ := d.kernel.Listening(taken)
+		d.log.Warn("nearly all ports that berth gives to servers are taken, so one gets another", "from", firstPort, "to", lastPort, "one_of_them", taken, "taken_by", holder)
+	}
+	return port, err
+}
+
+// freePort returns a port of 127.0.0.1 that nobody listens on, between two others. If it
+// finds none, it returns one of those that the kernel gives to connections, and one that is
+// taken.
+func freePort(first, last int) (port, taken int, err error) {
 	for range 100 {
-		port := firstPort + rand.IntN(lastPort-firstPort)
-		var l net.Listener
-		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
-			return port, l.Close()
+		port = first + rand.IntN(last-first)
+		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			return port, 0, l.Close()
 		}
 	}
-	return 0, fmt.Errorf("find a free port: %w", err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, port, fmt.Errorf("find a free port: %w", err)
+	}
+	return l.Addr().(*net.TCPAddr).Port, port, l.Close()
 }
 
 // serviceLogs reads the logs of services with the rights of their users.
