@@ -88,7 +88,8 @@ func lookUp(name string, uid int) (person, error) {
 // an error the process must end: it may still be root. A process that is not root has its
 // user already.
 func (p person) become() error {
-	if os.Geteuid() == 0 {
+	changes := os.Geteuid() == 0
+	if changes {
 		// Since the groups come first, an error leaves root and never a user with the
 		// groups of root.
 		err := syscall.Setgroups(p.groups)
@@ -111,7 +112,7 @@ func (p person) become() error {
 	if err := hide(); err != nil {
 		return err
 	}
-	return p.check()
+	return p.check(changes)
 }
 
 // hide lets nobody but root inspect this process: its memory, its environment and its
@@ -134,9 +135,9 @@ func dropCapabilities() error {
 	return unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 }
 
-// check proves that every thread of this process has the user and its groups, and that
-// none of them can become root again.
-func (p person) check() error {
+// check proves that every thread of this process has the user and, if root has set them,
+// its groups, and that none of them can become root again.
+func (p person) check(groups bool) error {
 	threads, err := process.Proc().Threads(os.Getpid())
 	if err != nil {
 		return fmt.Errorf("look at the threads of the minder: %w", err)
@@ -149,14 +150,14 @@ func (p person) check() error {
 		if err != nil {
 			return fmt.Errorf("look at the threads of the minder: %w", err)
 		}
-		if err := p.checkThread(string(status)); err != nil {
+		if err := p.checkThread(string(status), groups); err != nil {
 			return fmt.Errorf("thread %d of the minder did not become user %d: %w", thread, p.uid, err)
 		}
 	}
 	return nil
 }
 
-func (p person) checkThread(status string) error {
+func (p person) checkThread(status string, groups bool) error {
 	fields := map[string][]string{}
 	for line := range strings.Lines(status) {
 		name, rest, _ := strings.Cut(line, ":")
@@ -171,6 +172,9 @@ func (p person) checkThread(status string) error {
 	if err := errors.Join(same("Uid", p.uid), same("Gid", p.gid)); err != nil {
 		return err
 	}
+	if want := wordsOf(p.groups); groups && !slices.Equal(slices.Compact(slices.Sorted(slices.Values(fields["Groups"]))), want) {
+		return fmt.Errorf("its groups are %q, not %q", fields["Groups"], want)
+	}
 	if p.uid == 0 {
 		return nil
 	}
@@ -180,4 +184,14 @@ func (p person) checkThread(status string) error {
 		}
 	}
 	return nil
+}
+
+// wordsOf returns numbers as text, sorted as text, each once.
+func wordsOf(numbers []int) []string {
+	words := make([]string, 0, len(numbers))
+	for _, n := range numbers {
+		words = append(words, strconv.Itoa(n))
+	}
+	slices.Sort(words)
+	return slices.Compact(words)
 }

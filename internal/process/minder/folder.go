@@ -140,13 +140,13 @@ func (r *Runs) Remove(run string) error {
 
 // The file of a run has a place for each step. Each place holds a line: a checksum, and
 // the fields of the Record that the step knows, as JSON. The kernel reserves room for all
-// of it when the file is made, so a full disk does not lose the end; what started says may
-// be longer.
+// of it when the file is made, so a full disk loses neither the start nor the end; what
+// started says may be longer if the names of the logs have letters that JSON escapes.
 const (
 	begunAt   = 0
 	endedAt   = 4 << 10
 	startedAt = 8 << 10
-	reserved  = 12 << 10
+	reserved  = 24 << 10
 
 	mostStarted = 128 << 10
 )
@@ -208,7 +208,7 @@ func (r *Runs) take(run string) (*note, error) {
 	if err == nil {
 		err = unix.Fallocate(int(f.Fd()), 0, 0, reserved)
 		if errors.Is(err, unix.EOPNOTSUPP) {
-			err = nil // then a full disk is noticed when the start is written
+			_, err = f.WriteAt(make([]byte, reserved), 0) // the record has no step that counts
 		}
 	}
 	if err != nil {

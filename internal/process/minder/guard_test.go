@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -382,5 +383,47 @@ func TestSystemd(t *testing.T) {
 	}
 	if err := w.manager.kill(t.Context(), "berth-job-no-such"); err != nil {
 		t.Errorf("a unit that is not there: %v", err)
+	}
+}
+
+// A process that has kept a group of root is none of its user's, whatever its user and its
+// first group are.
+func TestGroupsAreProved(t *testing.T) {
+	p := person{uid: 1000, gid: 100, groups: []int{100, 27, 1000, 27}}
+	const status = "Uid:\t1000\t1000\t1000\t1000\nGid:\t100\t100\t100\t100\nGroups:\t%s\nCapPrm:\t0\nCapEff:\t0\nCapAmb:\t0\n"
+	for groups, fine := range map[string]bool{"27 100 1000 ": true, "27 27 100 1000": true, "0 27 100 1000": false, "27 100": false, "": false} {
+		if err := p.checkThread(fmt.Sprintf(status, groups), true); (err == nil) != fine {
+			t.Errorf("with the groups %q: %v", groups, err)
+		}
+		if err := p.checkThread(fmt.Sprintf(status, groups), false); err != nil {
+			t.Errorf("of a process that set no groups: %v", err)
+		}
+	}
+	if err := (person{uid: 1000, gid: 100}).checkThread(fmt.Sprintf(status, ""), true); err != nil {
+		t.Errorf("of a user without groups: %v", err)
+	}
+}
+
+// Room is reserved for what started says, whatever the names of the logs are.
+func TestRoomForTheStartIsReserved(t *testing.T) {
+	folder, err := Open(filepath.Join(t.TempDir(), "runs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := folder.take("1.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.file.Close()
+	before, err := n.file.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("/long", 4096/5)
+	if err := n.write(startedAt, runs.Record{Started: time.Now(), UID: 65534, Lease: strings.Repeat("l", 200), Fence: 1 << 60, Output: long, Error: long}); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := n.file.Stat(); err != nil || after.Size() != before.Size() {
+		t.Errorf("the file had %d bytes, and has %d: %v", before.Size(), after.Size(), err)
 	}
 }

@@ -62,14 +62,16 @@ func keepParts(path string, parts int, stop <-chan struct{}) {
 
 // cut copies a log that has grown too large to an older part, and empties it. Its writers
 // append, so they go on at its beginning. What they write between the end of the copy and
-// the emptying is lost. A log that cannot be copied stays.
+// the emptying is lost, and of a log that is longer than three parts together the oldest:
+// why a program has ended stands at the end. A log that cannot be copied stays.
 func cut(path string, parts int, most int64) error {
 	log, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	if about, err := log.Stat(); err != nil || !about.Mode().IsRegular() || about.Size() < most {
+	about, err := log.Stat()
+	if err != nil || !about.Mode().IsRegular() || about.Size() < most {
 		return err
 	}
 	if err := shift(path, parts); err != nil {
@@ -79,8 +81,8 @@ func cut(path string, parts int, most int64) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(part, io.LimitReader(log, 4*most))   // one who writes faster than this copies is no reason to go on for ever
-	if err = errors.Join(err, part.Close()); err != nil { // the disk is full, perhaps
+	_, err = io.Copy(part, io.NewSectionReader(log, max(about.Size()-3*most, 0), 4*most)) // one who writes faster than this copies is no reason to go on for ever
+	if err = errors.Join(err, part.Close()); err != nil {                                 // the disk is full, perhaps
 		return errors.Join(err, os.Remove(older(path, 1)))
 	}
 	return log.Truncate(0)

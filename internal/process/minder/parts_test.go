@@ -34,7 +34,7 @@ func TestALogInParts(t *testing.T) {
 // A log that has grown too large is cut, and its writer goes on at its beginning.
 func TestALogIsCut(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
-	log, err := openFile(path)
+	log, err := openFile(path, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,4 +109,45 @@ func TestALogThatCannotBeCopied(t *testing.T) {
 func isLink(path string) bool {
 	about, err := os.Lstat(path)
 	return err == nil && about.Mode()&os.ModeSymlink != 0
+}
+
+// Of a log that grew faster than it was looked at, the newest lines are kept.
+func TestACutKeepsTheNewest(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(path, []byte(strings.Repeat("old line\n", 100)+"why it ended\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := cut(path, 2, 8); err != nil {
+		t.Fatal(err)
+	}
+	part, err := os.ReadFile(older(path, 1))
+	if log, _ := os.ReadFile(path); err != nil || len(log) != 0 || !strings.HasSuffix(string(part), "why it ended\n") || len(part) > 4*8 {
+		t.Errorf("%q is left, and %q was put aside: %v", log, part, err)
+	}
+}
+
+// What others put under the name of the next log is not followed: the log is elsewhere. A
+// file that the user names may be a link.
+func TestALogThatIsALink(t *testing.T) {
+	w := newWorld(t)
+	theirs := filepath.Join(w.home, "profile")
+	for _, err := range []error{os.WriteFile(theirs, []byte("mine\n"), 0o600), os.Chown(theirs, w.uid, -1), os.Symlink(theirs, filepath.Join(w.home, "berth-train-17.log"))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	record := w.end(w.minder("1.0.1", w.order("echo injected")), "1.0.1")
+	defer os.Remove(record.Output) // it is in the state folder of the user
+	if text, _ := os.ReadFile(theirs); string(text) != "mine\n" {
+		t.Errorf("the file behind the link is %q", text)
+	}
+	if text, err := os.ReadFile(record.Output); err != nil || !strings.HasSuffix(string(text), "injected\n") {
+		t.Errorf("the log %s is %q: %v", record.Output, text, err)
+	}
+	order := w.order("echo asked for")
+	order.Output = "berth-train-17.log"
+	w.end(w.minder("2.0.1", order), "2.0.1")
+	if text, _ := os.ReadFile(theirs); string(text) != "mine\nasked for\n" {
+		t.Errorf("the file that was asked for is %q", text)
+	}
 }

@@ -1,13 +1,11 @@
 package minder
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -67,7 +65,7 @@ func (p person) prepare(order api.MinderOrder) (*place, error) {
 	}
 	at.errors = at.output
 	if order.Error != "" && order.Error != order.Output {
-		if at.errors, err = openFile(below(here, order.Error)); err != nil {
+		if at.errors, err = openFile(below(here, order.Error), 0); err != nil {
 			at.close()
 			return nil, fmt.Errorf("open the file for its errors: %w", err)
 		}
@@ -123,7 +121,7 @@ func (p person) stateFolder() (string, error) {
 // of the command, or else one in the state folder of the user.
 func (p person) openLog(asked, name, here string, parts int) (*os.File, error) {
 	if asked != "" {
-		f, err := openFile(below(here, asked))
+		f, err := openFile(below(here, asked), 0)
 		if err != nil {
 			return nil, fmt.Errorf("open the file for its output: %w", err)
 		}
@@ -131,7 +129,7 @@ func (p person) openLog(asked, name, here string, parts int) (*os.File, error) {
 	}
 	path := filepath.Join(here, filepath.Base(name))
 	beginPart(path, parts)
-	f, err := openFile(path)
+	f, err := openFile(path, unix.O_NOFOLLOW) // its name is known, so others may have put a link there
 	if err == nil {
 		return f, nil
 	}
@@ -139,7 +137,7 @@ func (p person) openLog(asked, name, here string, parts int) (*os.File, error) {
 	if other == nil {
 		path = filepath.Join(folder, filepath.Base(name))
 		beginPart(path, parts)
-		f, other = openFile(path)
+		f, other = openFile(path, unix.O_NOFOLLOW)
 	}
 	if other != nil {
 		return nil, fmt.Errorf("open the log: %w; %w", err, other)
@@ -155,9 +153,9 @@ func below(folder, path string) string {
 }
 
 // openFile opens a file to append to. It does not wait for a reader of a pipe, and takes
-// no terminal.
-func openFile(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NOCTTY|unix.O_NONBLOCK, 0o666)
+// no terminal. How has further flags for open.
+func openFile(path string, how int) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NOCTTY|unix.O_NONBLOCK|how, 0o666)
 	if err != nil {
 		return nil, err
 	}
@@ -183,9 +181,8 @@ func (p person) shell() string {
 	if p.name == "" {
 		return usual
 	}
-	line, err := exec.Command("getent", "passwd", p.name).Output()
-	fields := strings.Split(string(bytes.TrimSpace(line)), ":")
-	if err != nil || len(fields) < 7 {
+	fields := strings.Split(said("getent", "passwd", p.name), ":") // a database that hangs is not waited for
+	if len(fields) < 7 {
 		return usual
 	}
 	return cmp.Or(fields[6], usual)

@@ -186,7 +186,7 @@ func (s *Starter) startReader(ctx context.Context) (ask, tell *os.File, err erro
 	defer theirOut.Close()
 	files := []*os.File{theirIn, theirOut}
 	if s.manager != nil {
-		name := fmt.Sprintf("berth-log-%d-%d", os.Getpid(), s.count())
+		name := fmt.Sprintf("%s-%d", s.readers, s.count())
 		_, err = s.manager.start(ctx, name, "a reader of a log of berth", []string{s.Program, ReaderVerb}, runs.Limits{}, files)
 	} else {
 		_, err = s.child(ctx, s.Program, []string{ReaderVerb}, nil, files)

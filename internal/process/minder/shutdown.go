@@ -9,7 +9,8 @@ import (
 	"github.com/berth-gpu/berth/internal/process/child"
 )
 
-// saidWithin is how long the machine may take to say whether it is shutting down.
+// saidWithin is how long the machine may take to say something, as whether it is shutting
+// down.
 const saidWithin = 3 * time.Second
 
 // shuttingDown reports whether the machine is shutting down, as far as systemd or the

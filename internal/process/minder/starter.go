@@ -40,6 +40,7 @@ type Starter struct {
 	minder  func() string
 	manager *manager // nil: no systemd
 	tag     string   // distinguishes its units and groups from those of another daemon
+	readers string   // begins the names of its readers, and of no reader of an earlier daemon
 
 	mu      sync.Mutex
 	groups  map[string]cgroup.Group // by run that was started and not removed; a minder that dies early does not name its own
@@ -51,6 +52,8 @@ type Starter struct {
 // NewStarter returns a starter for the runs in a folder.
 func NewStarter(runs *Runs, o Options) *Starter {
 	s := &Starter{Runs: runs, Options: o, tag: tagOf(runs.folder), groups: map[string]cgroup.Group{}, reading: map[int]int{}, paces: map[int]*rate.Limiter{}}
+	self, _ := process.Proc().Identify(os.Getpid())
+	s.readers = fmt.Sprintf("berth-log-%d-%d", self.PID, self.Start)
 	s.minder = func() string { return o.Program }
 	if o.Minder != nil {
 		s.minder = sync.OnceValue(o.Minder)
