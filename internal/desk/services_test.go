@@ -18,6 +18,7 @@ import (
 	"github.com/berth-gpu/berth/internal/job/service"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process/runs"
+	"github.com/berth-gpu/berth/internal/when/later"
 )
 
 // openServices returns an office that runs a service of the user ada, which nobody has
@@ -307,5 +308,39 @@ func TestWhoIsTheFront(t *testing.T) {
 	w.Front = frontOf{60, false}
 	if err := w.FrontCalled(front); err == nil {
 		t.Error("its user is the front where none may run")
+	}
+}
+
+// What cannot be handed over now passes as long as the lease stands. Without it, nothing is
+// handed over, and nothing is ended.
+func TestTheLeaseOfAService(t *testing.T) {
+	w, _ := openServices(t)
+	l := serviceLeases{w.Desk}
+	ask := owner.Ask{ID: "chat-1", Spec: &service.Spec{Name: "chat", User: "ada", UID: 1000, Memory: gpu.Some[gpu.MiB](1000)}}
+	granted, err := l.Acquire(t.Context(), ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := lease.Key{Owner: lease.Holder{UID: 1000, User: "ada"}.Owner(), ID: "chat-1"}
+	self, err := w.Processes.Identify(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := ask
+	lost.GPU = "GPU-that-is-not-found-yet"
+	if _, err := l.Hand(t.Context(), k, granted.Fence, lost, self); !later.Passes(err) || errors.Is(err, runs.ErrNoLease) {
+		t.Errorf("a device that is not there yet: %v", err)
+	}
+	if handed, err := l.Hand(t.Context(), k, granted.Fence, ask, self); err != nil || handed.Launch == nil && handed.Fence != granted.Fence {
+		t.Errorf("once it is there: %+v, %v", handed, err)
+	}
+	if err := w.Ledger.GiveBack(k, granted.Fence, "it was released"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Hand(t.Context(), k, granted.Fence, ask, self); !errors.Is(err, runs.ErrNoLease) || later.Passes(err) {
+		t.Errorf("without the lease: %v", err)
+	}
+	if err := l.End(k, granted.Fence, access.Daemon(), "it has to go"); !errors.Is(err, runs.ErrNoLease) {
+		t.Errorf("to end the programs of a lease that has ended: %v", err)
 	}
 }
