@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -58,12 +59,12 @@ func (o Options) trust(conn net.Conn) error {
 	}); err != nil || unknown != nil {
 		return fmt.Errorf("ask the kernel who listens on %s: %w", path, errors.Join(err, unknown))
 	}
-	switch uid := int(peer.Uid); {
-	case given && uid == only, !given && (uid == 0 || uid == ownerOf(filepath.Dir(path))):
+	uid := int(peer.Uid)
+	inFolder := !strings.HasPrefix(path, "@") // else it is in no folder, and anybody may take the name
+	if given && uid == only || !given && (uid == 0 || inFolder && uid == ownerOf(filepath.Dir(path))) {
 		return nil
-	default:
-		return &StrangerError{Socket: path, UID: uid}
 	}
+	return &StrangerError{Socket: path, UID: uid}
 }
 
 // ownerOf returns the user whose folder it is, or -1 if nobody knows.

@@ -35,8 +35,7 @@ const (
 	// frontTrouble is how often the front must end soon after its start until somebody has
 	// to look at it.
 	frontTrouble = 3
-	// frontAgain is how long after a failure the front is tried again, and how often the
-	// unit is looked at.
+	// frontAgain is how long after a failure the front is tried again.
 	frontAgain = time.Minute
 )
 
@@ -140,11 +139,13 @@ func (f *frontDoor) run(ctx context.Context) {
 		text, _ := os.ReadFile(f.noted) // without it, the unit keeps what it has
 		told = string(text)
 	}
-	for begins := true; ; {
+	for begins, retries := true, false; ; {
 		f.mu.Lock()
 		c, uid, why, runs := f.config, f.uid, f.why, f.runs
 		f.mu.Unlock()
-		f.tell(why)
+		if why != "" || !retries { // else the trouble that was told lasts until a front comes
+			f.tell(why)
+		}
 		unit := runs && f.byUnit(&c)
 		var again <-chan time.Time
 		switch {
@@ -159,9 +160,12 @@ func (f *frontDoor) run(ctx context.Context) {
 		case unit || !wantsFront(c): // else its user is not known at present, and the one that runs is left alone
 			f.ward.Want(nil)
 		}
-		if unit || told != "" && !wantsFront(c) {
-			told = f.order(ctx, &c, unit, told, begins)
-			again = time.After(frontAgain)
+		if unit || told != "" && (runs || !wantsFront(c)) {
+			var err error
+			if told, err = f.order(ctx, &c, unit, told, begins); err != nil {
+				f.tell(err.Error())
+				again = time.After(frontAgain)
+			}
 		}
 		if !runs || c.Front.Listen == "" {
 			f.hear()
@@ -170,9 +174,9 @@ func (f *frontDoor) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-f.changed:
-			begins = false
-		case <-again: // it was not done, or the unit has given up meanwhile
-			begins = true
+			begins, retries = again != nil, false
+		case <-again:
+			begins, retries = true, true
 		}
 	}
 }
@@ -214,11 +218,11 @@ func (f *frontDoor) child(c *config.Config, uid int) (*ward.Program, error) {
 // order tells systemd about the unit of the front, and returns what it was told. The unit
 // is restarted if it runs with other settings or is of another version, and started if the
 // daemon begins.
-func (f *frontDoor) order(ctx context.Context, c *config.Config, wanted bool, told string, begins bool) string {
+func (f *frontDoor) order(ctx context.Context, c *config.Config, wanted bool, told string, begins bool) (string, error) {
 	now, act := "", units.Stop
 	if wanted {
 		if now, act = fmt.Sprintf("%s %+v", f.version, c.Front), units.Start; told == now && !begins {
-			return told
+			return told, nil
 		}
 		if told != "" && told != now {
 			act = units.Restart
@@ -229,10 +233,9 @@ func (f *frontDoor) order(ctx context.Context, c *config.Config, wanted bool, to
 		err = file.ReplacePlain(f.noted, []byte(now))
 	}
 	if err != nil {
-		f.tell(err.Error())
-		return told
+		return told, err
 	}
-	return now
+	return now, nil
 }
 
 // wardChanged takes notice of how the child is.

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/berth-gpu/berth/internal/access/users"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/process/units"
 )
@@ -28,33 +29,36 @@ func (s *unitSystemd) Do(_ context.Context, act units.Act, _ string) error {
 	return nil
 }
 
-// The unit of the front is started when the daemon begins, again if it could not be, and
-// now and then, because it may have given up. It runs the version of the daemon, and is
-// stopped only if no front is wanted.
+// The unit of the front is started when the daemon begins, and again if it could not be. It
+// runs the version of the daemon, and is stopped if no front is wanted, or if another user
+// runs it.
 func TestTheUnitOfTheFront(t *testing.T) {
-	front := config.Front{Listen: "127.0.0.1:1"}
+	front, log := config.Front{Listen: "127.0.0.1:1"}, slog.New(slog.DiscardHandler)
 	for name, c := range map[string]struct {
+		front   config.Front
 		noted   string
 		refuses int
 		runs    bool // its user is known
 		want    []units.Act
 	}{
-		"at first":        {runs: true, want: []units.Act{units.Start, units.Start, units.Start}},
-		"busy":            {runs: true, refuses: 1, want: []units.Act{units.Start, units.Start, units.Start}},
-		"another version": {runs: true, noted: "0.1 {}", want: []units.Act{units.Restart, units.Start, units.Start}},
-		"busy meanwhile":  {runs: true, noted: "0.1 {}", refuses: 1, want: []units.Act{units.Restart, units.Restart, units.Start}},
-		"unknown user":    {noted: "0.1 {}"},
+		"at first":        {front: front, runs: true, want: []units.Act{units.Start}},
+		"busy":            {front: front, runs: true, refuses: 1, want: []units.Act{units.Start, units.Start}},
+		"another version": {front: front, runs: true, noted: "0.1 {}", want: []units.Act{units.Restart}},
+		"busy meanwhile":  {front: front, runs: true, noted: "0.1 {}", refuses: 2, want: []units.Act{units.Restart, units.Restart, units.Restart}},
+		"unknown user":    {front: front, noted: "0.1 {}"},
+		"another user":    {front: config.Front{Listen: "127.0.0.1:1", User: "daemon"}, runs: true, noted: "0.1 {}", want: []units.Act{units.Stop}},
+		"not wanted":      {noted: "0.1 {}", want: []units.Act{units.Stop}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
-				f := newFrontDoor(&Daemon{news: &news{}}, folder, "s", "berth", "0.2")
+				f := newFrontDoor(&Daemon{news: &news{}, log: log, people: people{users: users.New(users.Lookup, time.Second)}}, folder, "s", "/nonexistent/berth", "0.2")
 				s := &unitSystemd{refuses: c.refuses}
 				f.systemd, f.noted = s, filepath.Join(folder, "front.unit")
 				if err := os.WriteFile(f.noted, []byte(c.noted), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				f.config.Front, f.runs = front, c.runs
+				f.config.Front, f.runs = c.front, c.runs
 				ctx, cancel := context.WithTimeout(t.Context(), 2*frontAgain+time.Second)
 				defer cancel()
 				f.run(ctx)
