@@ -71,6 +71,9 @@ func (d *Desk) Submit(ctx context.Context, by Caller, w api.JobRequest) (api.Job
 
 // take takes in a job that was checked.
 func (d *Desk) take(ctx context.Context, by *Caller, s job.Spec, environment []string, dry bool) (api.Job, error) {
+	if err := keeper.Fits(&s); err != nil {
+		return api.Job{}, refusedJob(err)
+	}
 	request, err := d.couldRun(by, &s)
 	if err != nil {
 		return api.Job{}, Refused(err)
@@ -604,6 +607,7 @@ func (d *Desk) seen(by access.Actor, s keeper.Shown) api.Job {
 		}
 	}
 	if access.May(by, access.Inspect, access.Of(access.Held, s.Spec.UID, s.Spec.User)) == nil {
+		s.Whole(&j)
 		return j
 	}
 	user := j.User

@@ -390,7 +390,7 @@ func TestWhoSeesAJob(t *testing.T) {
 // A long list has every job once, the newest first, however long its pages are.
 func TestALongListOfJobs(t *testing.T) {
 	w := openWorkshop(t)
-	const at, sum = 64, 2*64 + 10 // the keeper reads 64 at once
+	const at, sum = 64, 2*64 + 10
 	var want []string
 	me := local(t, os.Getuid(), "me", access.Admin)
 	for range sum {
@@ -416,6 +416,12 @@ func TestALongListOfJobs(t *testing.T) {
 			t.Errorf("by %d: %v", most, got)
 		}
 	}
+}
+
+// swells gives a job a command of 80 MB.
+func swells(q *api.JobRequest) {
+	q.Command = []string{"echo", strings.Repeat("{a}", 20_000)}
+	q.Params = []api.JobParam{{Name: "a", Values: []string{strings.Repeat("x", 4096)}}}
 }
 
 // Owners do what they like to their jobs but go before others; operators do everything
@@ -587,7 +593,10 @@ func TestJobInput(t *testing.T) {
 		"unknown_device":      func(q *api.JobRequest) { q.Lease.GPU = "17" },
 		"insufficient_memory": func(q *api.JobRequest) { q.Lease.Memory = 1 << 30 },
 		"too_many_jobs":       func(q *api.JobRequest) { q.Command = []string{strings.Repeat("x", keeper.MostSpec)} },
+		"too_many_jobs ":      swells, // a short request whose tasks have long commands
+		"too_many_jobs  ":     func(q *api.JobRequest) { swells(q); q.DryRun = true },
 	} {
+		code = strings.TrimSpace(code)
 		q := held()
 		change(&q)
 		_, err := w.Submit(t.Context(), ada, q)

@@ -164,6 +164,23 @@ func (s *Spec) CommandOf(index int) []string {
 	return command
 }
 
+// LongestCommand returns the length of the longest command that CommandOf returns, in
+// bytes. A short template may have commands of gigabytes.
+func (s *Spec) LongestCommand() int {
+	n := 0
+	for _, word := range s.Command {
+		n += len(word)
+		for _, p := range s.Params {
+			name, longest := "{"+p.Name+"}", 0
+			for _, value := range p.Values {
+				longest = max(longest, len(value))
+			}
+			n += (strings.Count(word, name) - strings.Count(word, "$"+name)) * (longest - len(name))
+		}
+	}
+	return n
+}
+
 // Variables returns what the program of the task at an index finds in its environment
 // beside that of its lease.
 func (s *Spec) Variables(index int) []string {

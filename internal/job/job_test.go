@@ -95,7 +95,9 @@ func TestSweep(t *testing.T) {
 		Params: []api.JobParam{{Name: "lr", Values: []string{"0.1", "{bs}"}}, {Name: "bs", Values: []string{"32", "64", "128"}}},
 	}
 	var all []string
+	longest := 0
 	for i := range s.Tasks() {
+		longest = max(longest, len(strings.Join(s.CommandOf(i), "")))
 		all = append(all, s.TaskID(i)+" "+strings.Join(s.CommandOf(i)[2:], " ")+" "+strings.Join(s.Variables(i), " "))
 		if index, known := s.TaskIndex(s.TaskNumber(i)); !known || index != i {
 			t.Errorf("task %d has index %d", s.TaskNumber(i), index)
@@ -111,6 +113,9 @@ func TestSweep(t *testing.T) {
 	}
 	if !slices.Equal(all, want) {
 		t.Errorf("the tasks are\n%s\nwant\n%s", strings.Join(all, "\n"), strings.Join(want, "\n"))
+	}
+	if got := s.LongestCommand(); got != longest {
+		t.Errorf("the longest command has %d bytes, want %d", got, longest)
 	}
 	s.Array = Array{{First: 2, Last: 2, Step: 1}, {First: 6, Last: 6, Step: 1}} // some of them again
 	if s.Tasks() != 2 || s.TaskID(1) != "train-17.6" || s.ParamValues(1)["bs"] != "128" || s.ParamValues(0)["lr"] != "0.1" {

@@ -38,13 +38,22 @@ const (
 	// Each takes 10 to 20 µs.
 	tidiedAtOnce = 1000
 
-	// MostSpec is the limit of one job without its environment, in bytes, and
-	// MostEnvironment of its environment.
+	// MostSpec is the limit of one job without its environment, in bytes, and of the
+	// command of each of its tasks; MostEnvironment is that of its environment.
 	MostSpec        = 256 << 10
 	MostEnvironment = 256 << 10
 )
 
-// Submit takes in a job, and returns when it is on disk. The keeper gives it its number.
+// Fits refuses a job with a task whose command would be too long. It looks only at the
+// template, so that nothing is made that large.
+func Fits(s *job.Spec) error {
+	if n := s.LongestCommand(); n > MostSpec {
+		return fmt.Errorf("%w: with its parameters the command of a task has %d bytes, and %d are allowed; put its words into a file", ErrLimit, n, MostSpec)
+	}
+	return nil
+}
+
+// Submit takes in a job that Fits, and returns when it is on disk. The keeper gives it its number.
 func (k *Keeper) Submit(s job.Spec, environment []string, by gpu.By) (job.Spec, error) {
 	<-k.begun
 	limits := k.Limits(s.UID, s.User)

@@ -15,14 +15,22 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Shown is a job or a task as the API shows it to its owner, and what else the desk needs
-// to know of it.
+// Shown is a job or a task as the API shows it to its owner, except for what Whole adds,
+// and what else the desk needs to know of it.
 type Shown struct {
 	api.Job
 	Spec  *job.Spec
 	Index int // of the task; 0 for a job with several
 	Task  job.Task
 	Queue []string // ids of those of its tasks that stand in the queue of leases
+}
+
+// Whole adds what only the owner of a job sees and may be large, so that nobody makes it
+// for others, with a lock, or for more than one task at a time.
+func (s *Shown) Whole(j *api.Job) {
+	if j.Command = s.Spec.Command; j.Tasks == nil {
+		j.Command, j.Params = s.Spec.CommandOf(s.Index), s.Spec.ParamValues(s.Index)
+	}
 }
 
 // Seek returns the job or the task that an id names.
@@ -71,24 +79,15 @@ func (k *Keeper) Tasks(number int64) iter.Seq[Shown] {
 		if j == nil || !j.Many() {
 			return
 		}
-		for first := 0; first < j.total(); first += listedAtOnce {
-			for _, shown := range k.showTasks(j, first, min(first+listedAtOnce, j.total())) {
-				if !yield(shown) {
-					return
-				}
+		for i := range j.total() {
+			k.mu.RLock()
+			shown := k.showTask(j, i)
+			k.mu.RUnlock()
+			if !yield(shown) {
+				return
 			}
 		}
 	}
-}
-
-func (k *Keeper) showTasks(j *kept, first, end int) []Shown {
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	some := make([]Shown, end-first)
-	for i := range some {
-		some[i] = k.showTask(j, first+i)
-	}
-	return some
 }
 
 // Query selects jobs. The zero value selects all.
@@ -110,19 +109,19 @@ func (k *Keeper) List(q Query) (iter.Seq[Shown], int64) {
 		last = numbers[len(numbers)-1]
 	}
 	return func(yield func(Shown) bool) {
-		for some := range slices.Chunk(numbers, listedAtOnce) {
-			for _, shown := range k.showSome(&q, some) {
-				if !yield(shown) {
-					return
-				}
+		for _, n := range numbers {
+			k.mu.RLock()
+			selects, shown := k.selects(&q, n), Shown{}
+			if selects {
+				shown = k.show(k.job(n))
+			}
+			k.mu.RUnlock()
+			if selects && !yield(shown) {
+				return
 			}
 		}
 	}, last
 }
-
-// listedAtOnce is how many jobs or tasks of a list are read at once, so that nobody who changes one
-// waits long.
-const listedAtOnce = 64
 
 // selected returns the numbers of jobs, the largest first, and whether there are more.
 func (k *Keeper) selected(q *Query) (numbers []int64, more bool) {
@@ -151,19 +150,6 @@ func (k *Keeper) selects(q *Query, number int64) bool {
 	}
 	j := k.jobs[number]
 	return j != nil && q.of(j.UID, j.User) && (j.over.IsZero() || !j.over.Before(q.Since)) && j.in(q.States)
-}
-
-// showSome returns those of some jobs that a query selects.
-func (k *Keeper) showSome(q *Query, numbers []int64) []Shown {
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	some := make([]Shown, 0, len(numbers))
-	for _, n := range numbers {
-		if k.selects(q, n) {
-			some = append(some, k.show(k.job(n)))
-		}
-	}
-	return some
 }
 
 // of reports whether jobs of a user are asked for.
@@ -273,7 +259,9 @@ func Preview(s *job.Spec) api.Job {
 	k := newKeeper(Options{})
 	j := k.add(s, 0)
 	j.condition = job.Met
-	return k.show(j).Job
+	shown := k.show(j)
+	shown.Whole(&shown.Job)
+	return shown.Job
 }
 
 // Usage is how many jobs there are, for metrics and limits.
@@ -332,7 +320,7 @@ func (k *Keeper) show(j *kept) Shown {
 	if j.stays() {
 		s.Job.Tasks.Held, s.Job.Tasks.Waiting = s.Job.Tasks.Held+s.Job.Tasks.Waiting, 0
 	}
-	s.Command, s.Directory = j.Command, j.Directory
+	s.Directory = j.Directory
 	for index := range j.queued {
 		s.Queue = append(s.Queue, j.TaskID(index))
 	}
@@ -370,7 +358,6 @@ func (k *Keeper) showTask(j *kept, index int) Shown {
 	if j.Many() {
 		s.Job.Job = j.Spec.ID()
 	}
-	s.Params = j.ParamValues(index)
 	s.State = string(t.State.Shown())
 	s.Code, s.Cause = string(t.Code), t.Cause
 	switch {
@@ -402,7 +389,7 @@ func (k *Keeper) showTask(j *kept, index int) Shown {
 		s.Ended = &t.Ended
 	}
 	s.Peak, s.Load, s.Energy, s.PeakHost = t.Peak, t.Load, t.Energy, t.PeakHost
-	s.Command, s.Directory, s.Log, s.ErrorLog = j.CommandOf(index), j.Directory, t.Output, t.Error
+	s.Directory, s.Log, s.ErrorLog = j.Directory, t.Output, t.Error
 	s.After, s.AfterAny, s.AfterFail = k.names(j.After), k.names(j.AfterAny), k.names(j.AfterFailed)
 	return s
 }
