@@ -102,6 +102,7 @@ func (k *Keeper) submit(s *job.Spec, environment []string, limits Limits) (j *ke
 	k.submitted++
 	k.mu.Unlock()
 	k.judge(j)
+	k.note(j)
 	k.sort(j, time.Now())
 	k.compactIfLong()
 	return j, nil
@@ -132,7 +133,7 @@ func (k *Keeper) room(s *job.Spec, limits Limits) error {
 		if u.size < mostOfOne-mostOfOne/8 || n >= tidiedAtOnce && u.size < enough {
 			break
 		}
-		if p.owner == u && !k.needed(p.number) {
+		if p.owner == u && !k.needed(p) {
 			if !k.forget(p.number) {
 				break
 			}
@@ -145,11 +146,12 @@ func (k *Keeper) room(s *job.Spec, limits Limits) error {
 	return nil
 }
 
-// needed reports whether a job that has not ended waits for this one.
-func (k *Keeper) needed(number int64) bool {
-	return slices.ContainsFunc(k.waitedFor[number], func(n int64) bool {
+// needed reports whether another job of its owner waits for this one. Those of others do
+// not keep it.
+func (k *Keeper) needed(p *past) bool {
+	return slices.ContainsFunc(k.waitedFor[p.number], func(n int64) bool {
 		other := k.jobs[n]
-		return other != nil && other.over.IsZero() && other.condition == job.Open
+		return other != nil && other.owner == p.owner
 	})
 }
 
@@ -185,7 +187,7 @@ func (k *Keeper) tidy(now time.Time) (more bool) {
 		if young && k.endedSum <= mostEnded {
 			break
 		}
-		if young && p.owner.ended <= share || k.needed(p.number) {
+		if young && p.owner.ended <= share || k.needed(p) {
 			continue
 		}
 		if left == 0 {
@@ -349,7 +351,7 @@ func (k *Keeper) change(r job.Ref, unchanged string, do func(c *change, j *kept,
 		}
 	}
 	k.sort(j, time.Now())
-	waiting := slices.Clone(k.waitedFor[j.Number])
+	waiting, over := slices.Clone(k.waitedFor[j.Number]), !j.over.IsZero()
 	var kill []Claim
 	told := false
 	for _, index := range slices.Sorted(maps.Keys(acts)) {
@@ -367,7 +369,7 @@ func (k *Keeper) change(r job.Ref, unchanged string, do func(c *change, j *kept,
 		k.leases.End(of, by)
 	}
 	if told {
-		k.reconsider(waiting)
+		k.reconsider(waiting, j.Number, over)
 	}
 	k.feed(j.owner)
 	return nil

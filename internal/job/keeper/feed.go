@@ -203,6 +203,25 @@ func (k *Keeper) judge(j *kept) {
 	k.mu.Unlock()
 }
 
+// note writes down that a job may begin as far as others are concerned, which are not
+// needed for that any more. If it cannot be written down now, they are kept, and the next
+// daemon finds out again. The caller holds writing.
+func (k *Keeper) note(j *kept) {
+	if j.condition != job.Met || j.noted {
+		return
+	}
+	if !j.met.IsZero() {
+		e := entry{Change: j.setting()}
+		if k.journal.Write([][]byte{e.text()}, journal.Care{}) != nil {
+			return
+		}
+	}
+	j.noted = true
+	k.mu.Lock()
+	k.unwait(j.Spec)
+	k.mu.Unlock()
+}
+
 // endingOf returns how a job or a task that others wait for has ended, and when. One that
 // is forgotten has ended long ago, and nobody knows how.
 func (k *Keeper) endingOf(r job.Ref) (job.Ending, time.Time) {

@@ -136,7 +136,7 @@ type state struct {
 	past      map[int64]*past // that have
 	numbers   []int64         // of all jobs, in ascending order
 	users     map[int]*user
-	waitedFor map[int64][]int64 // by job: the jobs that wait for it, or did and have not ended, in ascending order
+	waitedFor map[int64][]int64 // by job: the jobs that wait for it, in ascending order, until it is written down that they may begin
 	ended     []*past           // jobs that have ended, in the order of their ends
 	endedSum  int               // their tasks
 	submitted uint64            // jobs since the start of this daemon
@@ -159,6 +159,7 @@ type kept struct {
 
 	condition job.Condition // of the jobs that it waits for
 	met       time.Time     // when they let it begin
+	noted     bool          // that they do is written down, so that they may be forgotten
 	prevented job.Ref       // why they never will
 
 	next   int   // no task before this index is as it was submitted

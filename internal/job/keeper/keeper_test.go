@@ -291,6 +291,53 @@ func TestTheOldestAreForgotten(t *testing.T) {
 	})
 }
 
+// What let a job begin may be forgotten before that begins, and the daemon may restart then.
+func TestForgottenAfterItWasWaitedFor(t *testing.T) {
+	for name, how := range map[string]func(*job.Spec){
+		"held":  func(s *job.Spec) { s.Hold = true },
+		"later": func(s *job.Spec) { s.Begin = time.Now().Add(2 * keepFor) },
+		"array": func(s *job.Spec) { array("1-2%1")(s) }, // the first of its tasks runs for ages
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(w *world) {
+				w.script = func(_, id string, _ int) plan {
+					return plan{takes: map[bool]time.Duration{true: keepFor + keepFor/2}[strings.HasSuffix(id, ".1")] + time.Minute}
+				}
+				first := w.submit(spec("first"))
+				second := w.submit(spec("second", how, func(s *job.Spec) { s.After = []job.Ref{{Number: first.Number}} }))
+				w.after(5 * time.Minute)
+				time.Sleep(keepFor + 2*time.Hour)
+				if _, err := w.daemon.Show(job.Ref{Number: first.Number}); !errors.Is(err, ErrUnknown) {
+					t.Errorf("what it waited for: %v", err)
+				}
+				w.restart()
+				time.Sleep(keepFor)
+				_ = w.daemon.Unhold(Act{Ref: job.Ref{Number: second.Number}})
+				w.after(2 * time.Minute)
+				if got := w.state(second.Number); got != "done" && got != "done×2" {
+					t.Errorf("%s is %s: %s", name, got, w.show(job.Ref{Number: second.Number}).Cause)
+				}
+			})
+		})
+	}
+}
+
+// A job of somebody who only waits for it is not kept for that.
+func TestOthersKeepNothing(t *testing.T) {
+	play(t, func(w *world) {
+		ended := w.submit(spec("ended"))
+		open := w.submit(spec("open", func(s *job.Spec) { s.Hold, s.UID, s.User = true, 1001, "eve" }))
+		w.submit(spec("waits", func(s *job.Spec) {
+			s.UID, s.User, s.After = 1001, "eve", []job.Ref{{Number: ended.Number}, {Number: open.Number}}
+		}))
+		w.after(5 * time.Minute)
+		time.Sleep(keepFor + 2*time.Hour)
+		if _, err := w.daemon.Show(job.Ref{Number: ended.Number}); !errors.Is(err, ErrUnknown) {
+			t.Errorf("a job that ended long ago: %v", err)
+		}
+	})
+}
+
 // Nobody can make the daemon forget the jobs of others.
 func TestEachUserHasAShare(t *testing.T) {
 	play(t, func(w *world) {

@@ -319,25 +319,28 @@ func (k *Keeper) conclude(r run, t job.Task, o job.Outcome) {
 func (k *Keeper) told(j *kept, index int) {
 	k.mu.RLock()
 	t := *j.task(index)
-	waiting := slices.Clone(k.waitedFor[j.Number])
+	waiting, over := slices.Clone(k.waitedFor[j.Number]), !j.over.IsZero()
 	k.mu.RUnlock()
 	if !t.State.Over() {
 		return
 	}
 	k.Publish(endedEvent(j, index, &t))
-	k.reconsider(waiting)
+	k.reconsider(waiting, j.Number, over)
 }
 
-// reconsider looks at jobs that wait for others, after one of those has ended.
-func (k *Keeper) reconsider(numbers []int64) {
+// reconsider looks at jobs that wait for another one, after that has ended or, if it is
+// not over, some of its tasks have.
+func (k *Keeper) reconsider(numbers []int64, ended int64, over bool) {
 	for _, n := range numbers {
 		k.writing.Lock()
 		j := k.jobs[n]
-		if j == nil || !j.over.IsZero() || j.condition != job.Open {
+		if j == nil || !j.over.IsZero() || j.condition != job.Open ||
+			!over && !slices.ContainsFunc(refs(j.Spec), func(r job.Ref) bool { return r.One && r.Number == ended }) {
 			k.writing.Unlock()
 			continue
 		}
 		k.judge(j)
+		k.note(j)
 		k.sort(j, time.Now())
 		never := j.condition == job.Never
 		k.writing.Unlock()
@@ -427,6 +430,7 @@ func (k *Keeper) resume() {
 		if j == nil || !j.over.IsZero() {
 			continue
 		}
+		k.note(j)
 		k.sort(j, now)
 		if j.condition == job.Never {
 			doomed = append(doomed, j)

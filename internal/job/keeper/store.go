@@ -35,6 +35,7 @@ type setting struct {
 	Held     bool      `json:"held,omitempty"`
 	Unheld   time.Time `json:"unheld,omitzero"`
 	Priority int       `json:"priority,omitempty"`
+	Met      time.Time `json:"met,omitzero"` // when the jobs that it waits for let it begin; zero: they have not, or there are none
 }
 
 // tasks gives some tasks of a job the same value.
@@ -101,11 +102,20 @@ func (k *Keeper) replay(r journal.Entry) error {
 	return nil
 }
 
-func (j *kept) apply(s *setting) { j.held, j.unheld, j.priority = s.Held, s.Unheld, s.Priority }
+func (j *kept) apply(s *setting) {
+	j.held, j.unheld, j.priority = s.Held, s.Unheld, s.Priority
+	if !s.Met.IsZero() {
+		j.condition, j.met, j.noted = job.Met, s.Met, true
+	}
+}
 
 // setting returns what was changed of a job.
 func (j *kept) setting() *setting {
-	return &setting{Number: j.Number, Held: j.held, Unheld: j.unheld, Priority: j.priority}
+	s := &setting{Number: j.Number, Held: j.held, Unheld: j.unheld, Priority: j.priority}
+	if j.condition == job.Met {
+		s.Met = j.met
+	}
+	return s
 }
 
 // add takes in a job. Its entry has this size.
@@ -241,11 +251,20 @@ func (k *Keeper) settle() {
 		if j == nil || !j.over.IsZero() {
 			continue
 		}
-		k.judge(j)
+		begun := false
 		for i, t := range j.tasks {
+			begun = begun || t != nil && (t.Try > 0 || !t.Since.IsZero())
 			if t != nil && t.State == job.Waiting {
 				j.wait(i)
 			}
+		}
+		switch {
+		case j.noted:
+			k.unwait(j.Spec)
+		case begun: // so it could, though an earlier berth did not write that down
+			j.condition = job.Met
+		default:
+			k.judge(j)
 		}
 		k.sort(j, time.Time{})
 	}
