@@ -57,6 +57,9 @@ func (d *Daemon) leaseChanged(e *lease.Effect) {
 	if d.parking != nil {
 		d.parking.Changed(e)
 	}
+	if d.jobs != nil && e.Ends() {
+		d.jobs.LeaseEnded(e.Before.ID, e.Before.Holder.UID, e.Before.Fence, e.Why)
+	}
 	switch {
 	case d.services == nil:
 	case e.Ends():

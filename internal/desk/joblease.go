@@ -18,6 +18,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
+	"github.com/berth-gpu/berth/internal/process/runs"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -94,13 +95,12 @@ func (l jobLeases) Release(of keeper.Claim) {
 }
 
 // End implements keeper.Leases.
-func (l jobLeases) End(of keeper.Claim, by access.Actor) {
-	if _, err := l.desk.EndPrograms(context.Background(), by, keyOfClaim(&of), of.Task.Fence, "its job was cancelled"); err != nil && !errors.Is(err, lease.ErrUnknown) && !errors.Is(err, lease.ErrStaleFence) {
-		l.desk.Publish(gpu.Event{
-			Time: time.Now(), Code: gpu.EventJobEnded, Severity: gpu.Warning, User: of.Spec.User, Lease: of.ID,
-			Text: fmt.Sprintf("%s was cancelled, and its programs could not be ended: %v.", of.ID, err), Public: of.ID + " was cancelled, and its programs could not be ended.",
-		})
+func (l jobLeases) End(of keeper.Claim, by access.Actor) error {
+	_, err := l.desk.EndPrograms(context.Background(), by, keyOfClaim(&of), of.Task.Fence, "its job was cancelled")
+	if errors.Is(err, lease.ErrUnknown) || errors.Is(err, lease.ErrStaleFence) {
+		return runs.ErrNoLease
 	}
+	return err
 }
 
 // Stands implements keeper.Leases.
@@ -116,6 +116,9 @@ func (l jobLeases) Signal(of keeper.Claim, name string) {
 	}
 	mandate := kinship.MandateOf(l.desk.ownerOf(of.Spec).Actor)
 	for _, id := range l.desk.Ledger.Members(keyOfClaim(&of), of.Task.Fence) {
+		if id.PID == of.Task.PID { // the minder has to see how they end
+			continue
+		}
 		_ = l.desk.Processes.Signal(mandate, id, signal) // it may have ended
 	}
 }

@@ -3,7 +3,6 @@ package keeper
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -84,6 +83,9 @@ func (k *Keeper) submit(s *job.Spec, environment []string, limits Limits) (j *ke
 		return nil, err
 	}
 	if environment != nil {
+		if err := k.journal.Write(nil, journal.Care{}); err != nil { // broken, so that nothing is to be left beside it
+			return nil, err
+		}
 		if s.Environment, err = k.environments.keep(s.UID, environment); err != nil {
 			return nil, err
 		}
@@ -95,6 +97,9 @@ func (k *Keeper) submit(s *job.Spec, environment []string, limits Limits) (j *ke
 		return nil, fmt.Errorf("%w: it takes %d bytes without its environment, and %d are allowed; put its words into a file", ErrLimit, len(text), MostSpec)
 	}
 	if err := k.journal.Write([][]byte{text}, journal.Care{Durable: true}); err != nil {
+		if errors.Is(err, journal.ErrFull) {
+			k.environments.remove(s.Environment)
+		}
 		return nil, err // the next start removes the environment, unless it finds the job: a broken disk may not take an entry back
 	}
 	k.mu.Lock()
@@ -229,23 +234,24 @@ func (a *Act) whom(j *kept) string {
 	return lease.ByOf(a.By).String()
 }
 
-// on lets do decide a change of one task, or of all tasks of a job that have not ended.
-// It gives do the tasks that are as they were submitted in one piece.
-func (k *Keeper) on(r job.Ref, do func(c *change, j *kept, first, last int)) (*kept, *change, error) {
-	j := k.job(r.Number)
-	if j == nil {
-		return nil, nil, ErrUnknown
+// on lets do decide a change of one task, or of the tasks of a job from an index on that
+// have not ended, as many as one piece may have. It gives do the tasks that are as they were
+// submitted in one piece. Next is where the next piece begins.
+func (k *Keeper) on(r job.Ref, from int, do func(c *change, j *kept, first, last int)) (j *kept, c *change, next int, err error) {
+	if j = k.job(r.Number); j == nil {
+		return nil, nil, 0, ErrUnknown
 	}
-	c := &change{care: journal.Care{Durable: true, Reserve: true}}
+	c = &change{care: journal.Care{Durable: true, Reserve: true}}
 	if r.One {
 		index, known := j.TaskIndex(r.Task)
 		if !known || !j.Many() {
-			return nil, nil, ErrUnknown
+			return nil, nil, 0, ErrUnknown
 		}
 		do(c, j, index, index)
-		return j, c, nil
+		return j, c, j.total(), nil
 	}
-	for first := 0; first < len(j.tasks); first++ {
+	first := from
+	for ; first < len(j.tasks) && !c.full(); first++ {
 		last := first
 		for last+1 < len(j.tasks) && j.tasks[first] == nil && j.tasks[last+1] == nil && j.queued[last+1] == nil {
 			last++
@@ -255,7 +261,10 @@ func (k *Keeper) on(r job.Ref, do func(c *change, j *kept, first, last int)) (*k
 		}
 		first = last
 	}
-	return j, c, nil
+	if first >= len(j.tasks) { // also if it has ended, and no task can change
+		first = j.total()
+	}
+	return j, c, first, nil
 }
 
 // Cancel ends a job or a task: what waits never begins, and the programs of what runs are
@@ -324,74 +333,83 @@ func (c *change) steps(j *kept, first, last int, e job.Event, t job.Task) {
 	}
 }
 
-// change makes a change of a job and acts on it. If nothing changes, it refuses.
+// change makes a change of a job and acts on it. If nothing changes, it refuses. Of a job
+// with many tasks, some may have changed if it fails.
 func (k *Keeper) change(r job.Ref, unchanged string, do func(c *change, j *kept, first, last int), by access.Actor) error {
 	<-k.begun
-	k.writing.Lock()
-	if k.stopped() {
-		k.writing.Unlock()
-		return runs.ErrStopped
-	}
-	j, c, err := k.on(r, do)
-	if err == nil && len(c.updates) == 0 {
-		err = fmt.Errorf("%w: %s", ErrState, unchanged)
-	}
-	if err == nil {
-		err = k.commit(c)
-	}
-	if err != nil {
-		k.writing.Unlock()
-		return err
-	}
-	acts := map[int][]job.Act{}
-	for _, u := range c.updates {
-		acts[u.first] = u.acts
-		for i := u.first; i <= u.last; i++ {
-			k.follow(j, i, u.acts)
+	changed, told := false, false
+	for from, more := 0, true; more; {
+		k.writing.Lock()
+		if k.stopped() {
+			k.writing.Unlock()
+			return runs.ErrStopped
 		}
-	}
-	k.sort(j, time.Now())
-	waiting, over := slices.Clone(k.waitedFor[j.Number]), !j.over.IsZero()
-	var kill []Claim
-	told := false
-	for _, index := range slices.Sorted(maps.Keys(acts)) {
-		if slices.Contains(acts[index], job.Kill) {
-			kill = append(kill, j.claim(index))
+		j, c, next, err := k.on(r, from, do)
+		if err == nil {
+			err = k.commit(c)
 		}
-		if slices.Contains(acts[index], job.Tell) && !told {
+		if err != nil {
+			if j != nil && j.changing {
+				j.changing = false
+				k.sort(j, time.Now())
+			}
+			k.writing.Unlock()
+			return err
+		}
+		from, more = next, next < j.total()
+		j.changing = more
+		kill, ended := k.follow(j, c.updates)
+		if ended >= 0 && !told {
 			told = true
-			t := *j.task(index)
-			k.Publish(endedEvent(j, index, &t))
+			t := *j.task(ended)
+			k.Publish(endedEvent(j, ended, &t))
 		}
+		changed = changed || len(c.updates) > 0
+		waiting, over := slices.Clone(k.waitedFor[j.Number]), !j.over.IsZero()
+		k.writing.Unlock()
+		for _, r := range kill {
+			k.stop(r, by)
+		}
+		if ended >= 0 {
+			k.reconsider(waiting, j.Number, over)
+		}
+		k.feed(j.owner)
 	}
-	k.writing.Unlock()
-	for _, of := range kill {
-		k.leases.End(of, by)
+	if !changed {
+		return fmt.Errorf("%w: %s", ErrState, unchanged)
 	}
-	if told {
-		k.reconsider(waiting, j.Number, over)
-	}
-	k.feed(j.owner)
 	return nil
 }
 
-// follow does the acts that concern the queue. The caller holds writing.
-func (k *Keeper) follow(j *kept, index int, acts []job.Act) {
-	for _, act := range acts {
-		switch act {
-		case job.Withdraw:
-			if here := j.queued[index]; here != nil {
+// follow does the acts of a change that concern the queue. It returns the runs that are to
+// be killed, and the first task that has ended; -1 if none has. The caller holds writing.
+func (k *Keeper) follow(j *kept, updates []update) (kill []run, ended int) {
+	ended = -1
+	for _, u := range updates {
+		for _, act := range u.acts {
+			switch act {
+			case job.Kill:
+				kill = append(kill, j.running(u.first))
+			case job.Tell:
+				if ended < 0 {
+					ended = u.first
+				}
+			}
+		}
+		for i := u.first; i <= u.last; i++ {
+			here := j.queued[i]
+			if slices.Contains(u.acts, job.Withdraw) && here != nil {
 				here.leaving = true
 				here.leave()
 			}
-			j.again = slices.DeleteFunc(j.again, func(i int) bool { return i == index })
-			j.paused = slices.DeleteFunc(j.paused, func(i int) bool { return i == index })
-		case job.Feed:
-			if j.queued[index] == nil { // else it waits when it has left its place
-				j.wait(index)
+			if slices.Contains(u.acts, job.Feed) && here == nil { // else it waits when it has left its place
+				j.wait(i)
 			}
 		}
 	}
+	j.unwait()
+	k.sort(j, time.Now())
+	return kill, ended
 }
 
 // Hold keeps a job or a task that has not begun from beginning.
@@ -432,14 +450,14 @@ func (k *Keeper) Unhold(a Act) error {
 	if a.One || err != nil && !errors.Is(err, ErrState) {
 		return err
 	}
-	loose := k.set(a.Ref, func(_ *kept, s *setting) error {
-		if !s.Held {
+	loose := k.set(a.Ref, func(j *kept, s *setting) error {
+		if !s.Held || !j.over.IsZero() {
 			return fmt.Errorf("%w: it is not held", ErrState)
 		}
 		s.Held, s.Unheld = false, now
 		return nil
 	})
-	if err == nil {
+	if err == nil && errors.Is(loose, ErrState) {
 		return nil // some of its tasks were held
 	}
 	return loose
@@ -491,10 +509,7 @@ func (k *Keeper) set(r job.Ref, do func(*kept, *setting) error) error {
 		p.change(s)
 	}
 	k.mu.Unlock()
-	for _, here := range j.queued {
-		here.leaving = true
-		here.leave()
-	}
+	j.leaveQueue()
 	k.sort(j, time.Now())
 	k.writing.Unlock()
 	k.feed(j.owner)

@@ -126,9 +126,17 @@ func (j *kept) wait(index int) {
 		}
 		return
 	}
-	if !slices.Contains(j.paused, index) {
-		j.paused = append(j.paused, index)
+	if until := j.task(index).NotBefore; len(j.paused) == 0 || until.Before(j.resumes) {
+		j.resumes = until
 	}
+	j.paused = append(j.paused, index)
+}
+
+// unwait takes the tasks off the lists of those that wait which do not any more. The caller
+// holds writing.
+func (j *kept) unwait() {
+	left := func(i int) bool { return j.task(i).State != job.Waiting }
+	j.again, j.paused = slices.DeleteFunc(j.again, left), slices.DeleteFunc(j.paused, left)
 }
 
 // sort finds out whether a job has a task for the queue, and puts it among the jobs of
@@ -136,27 +144,28 @@ func (j *kept) wait(index int) {
 // alone. The caller holds writing. A zero now means that Run will look at it.
 func (k *Keeper) sort(j *kept, now time.Time) {
 	wake := time.Time{}
-	j.paused = slices.DeleteFunc(j.paused, func(i int) bool {
-		until := j.task(i).NotBefore
-		if !until.After(now) {
-			at, there := slices.BinarySearch(j.again, i)
-			if !there {
-				j.again = slices.Insert(j.again, at, i)
+	if len(j.paused) > 0 && !j.resumes.After(now) {
+		for _, i := range j.paused {
+			if until := j.task(i).NotBefore; !until.After(now) {
+				j.again = append(j.again, i)
+			} else if wake.IsZero() || until.Before(wake) {
+				wake = until
 			}
-			return true
 		}
-		if wake.IsZero() || until.Before(wake) {
-			wake = until
-		}
-		return false
-	})
+		slices.Sort(j.again)
+		j.again, j.resumes = slices.Compact(j.again), wake
+		j.paused = slices.DeleteFunc(j.paused, func(i int) bool { return !j.task(i).NotBefore.After(now) })
+	}
+	if len(j.paused) > 0 {
+		wake = j.resumes
+	}
 	if j.Begin.After(now) {
 		wake = j.Begin
 	}
 	for j.next < len(j.tasks) && j.tasks[j.next] != nil {
 		j.next++
 	}
-	ready := j.over.IsZero() && !j.stays() && j.condition == job.Met && !j.Begin.After(now) && (len(j.again) > 0 || j.next < len(j.tasks)) &&
+	ready := j.over.IsZero() && !j.stays() && !j.changing && j.condition == job.Met && !j.Begin.After(now) && (len(j.again) > 0 || j.next < len(j.tasks)) &&
 		(j.Most == 0 || j.inUse()+len(j.queued) < j.Most)
 	if ready != j.ready {
 		k.mu.Lock()
@@ -338,12 +347,44 @@ func (k *Keeper) feedAll() {
 	}
 }
 
-// LimitsChanged has tasks begin that limits kept waiting, if they do not any more. It does
-// not wait for that.
+// LimitsChanged has tasks begin that limits kept waiting, if they do not any more, and
+// takes those out of the queue that may not begin. It does not wait for that.
 func (k *Keeper) LimitsChanged() {
 	k.writing.Lock()
 	defer k.writing.Unlock()
-	k.at(time.Now(), func(time.Time) { k.feedAll() })
+	k.at(time.Now(), func(time.Time) {
+		k.recall()
+		k.feedAll()
+	})
+}
+
+// recall takes the tasks out of the queue whose users may begin none.
+func (k *Keeper) recall() {
+	k.mu.RLock()
+	names := map[*user]string{}
+	for _, u := range k.users {
+		if u.queued > 0 {
+			names[u] = u.name
+		}
+	}
+	k.mu.RUnlock()
+	maps.DeleteFunc(names, func(u *user, name string) bool { return !k.Limits(u.uid, name).Off })
+	k.writing.Lock()
+	defer k.writing.Unlock()
+	for _, j := range k.jobs {
+		if _, off := names[j.owner]; off {
+			j.leaveQueue()
+		}
+	}
+}
+
+// leaveQueue takes the tasks of a job out of the queue of leases; they wait before it then.
+// The caller holds writing.
+func (j *kept) leaveQueue() {
+	for _, here := range j.queued {
+		here.leaving = true
+		here.leave()
+	}
 }
 
 // eligible returns since when a task may be in the queue.

@@ -36,11 +36,12 @@ type Leases interface {
 	Hand(ctx context.Context, of Claim, minder process.ID) (api.Lease, error)
 	// Release gives the lease of a task back, if it still stands.
 	Release(of Claim)
-	// End ends the programs of a lease, and Stands reports whether the lease still stands.
-	End(of Claim, by access.Actor)
+	// End tells the programs of a lease to end, which the ledger then sees to. It returns
+	// runs.ErrNoLease if the lease has ended. Stands reports whether it still stands.
+	End(of Claim, by access.Actor) error
 	Stands(of Claim) bool
 	// Signal sends a signal to the programs of a lease, and Ends returns when its time
-	// limit does that for good; false if it has none.
+	// limit does that for good; false if it has none, or if that stands still.
 	Signal(of Claim, signal string)
 	Ends(of Claim) (time.Time, bool)
 	// Learn completes the outcome of a run with what was measured, and the task with its
@@ -123,6 +124,8 @@ type Keeper struct {
 	state
 
 	overran    sync.Map // ids of tasks that have reached their time limit; see Overran
+	bereft     sync.Map // by name of a run: why its lease ended before it; see LeaseEnded
+	unended    sync.Map // names of runs of which was told that they cannot be ended; see stop
 	wake       chan struct{}
 	busy       sync.WaitGroup // goroutines that wait for leases
 	compacting atomic.Bool
@@ -162,11 +165,14 @@ type kept struct {
 	noted     bool          // that they do is written down, so that they may be forgotten
 	prevented job.Ref       // why they never will
 
-	next   int   // no task before this index is as it was submitted
-	again  []int // tasks that wait and were in the queue before
-	paused []int // tasks that wait for the end of their pause
-	queued map[int]*place
-	ready  bool // it is in owner.ready
+	next    int       // no task before this index is as it was submitted
+	again   []int     // tasks that wait and were in the queue before
+	paused  []int     // tasks that wait for the end of their pause
+	resumes time.Time // when the first of those pauses ends; earlier if its task waits no more
+	queued  map[int]*place
+	ready   bool // it is in owner.ready
+
+	changing bool // somebody changes its tasks, piece by piece: meanwhile none of them gets in
 
 	alarm    *alarm         // when that changes with time alone; see lookAt
 	warnings map[int]*alarm // of tasks that run; see warnInTime
@@ -181,7 +187,6 @@ type place struct {
 	since   time.Time
 	leave   context.CancelFunc
 	leaving bool
-	refused string // why the ledger refuses it at present; empty if it stands in the queue
 }
 
 // user is somebody who has jobs.

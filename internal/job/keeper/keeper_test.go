@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -587,15 +589,278 @@ func TestCancelledWithoutALease(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.after(time.Minute)
-		if got := w.show(job.Ref{Number: s.Number}); got.State != "running" {
-			t.Fatalf("it is %+v", got.Job)
+		if got := w.state(s.Number); got != "cancelled" {
+			t.Errorf("it is %s", got)
 		}
-		w.daemon.kill()
-		<-w.daemon.over
-		w.start()
+		w.idle()
+	})
+}
+
+// A run whose lease ends is ended, by the daemon that notices and by one that finds it so.
+func TestARunLosesItsLease(t *testing.T) {
+	for name, then := range map[string]func(*world, string, uint64){
+		"at once":         func(w *world, id string, fence uint64) { w.daemon.LeaseEnded(id, 1000, fence, "somebody released it") },
+		"after a restart": func(w *world, _ string, _ uint64) { w.restart() },
+		"another's, before": func(w *world, id string, fence uint64) {
+			w.daemon.LeaseEnded(id, 1000, fence-1, "")
+			w.daemon.LeaseEnded(id, 1001, fence, "")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(w *world) {
+				w.script = func(string, string, int) plan { return plan{takes: 24 * time.Hour} }
+				s := w.submit(spec("train"))
+				w.after(time.Second)
+				var fence uint64
+				w.set(func() { fence = w.leases[s.ID()].fence; clear(w.leases) })
+				then(w, s.ID(), fence)
+				w.after(10 * time.Second)
+				got := w.show(job.Ref{Number: s.Number})
+				if name == "another's, before" {
+					if got.State != "running" {
+						t.Errorf("it is %+v", got.Job)
+					}
+					w.daemon.LeaseEnded(s.ID(), 1000, fence, "")
+					w.after(10 * time.Second)
+					got = w.show(job.Ref{Number: s.Number})
+				}
+				if got.State != "failed" || got.Code != string(job.ByBerth) || !strings.Contains(got.Cause, "released it") && !strings.Contains(got.Cause, "its lease had ended") {
+					t.Errorf("it is %+v", got.Job)
+				}
+				w.idle()
+			})
+		})
+	}
+}
+
+// Programs that cannot be told to end are told again, and that is said once.
+func TestCancelledAgainAndAgain(t *testing.T) {
+	play(t, func(w *world) {
+		w.script = func(string, string, int) plan { return plan{takes: 24 * time.Hour} }
+		s := w.submit(spec("train"))
+		w.after(time.Second)
+		w.set(func() { w.unended = errors.New("the disk is full") })
+		if err := w.daemon.Cancel(Act{Ref: job.Ref{Number: s.Number}}); err != nil {
+			t.Fatal(err)
+		}
+		w.after(time.Minute)
+		said := 0
+		w.set(func() {
+			w.unended = nil
+			for _, e := range w.events {
+				if strings.Contains(e.Text, "cannot be ended yet: the disk is full") {
+					said++
+				}
+			}
+		})
+		if got := w.state(s.Number); got != "running" || said != 1 {
+			t.Errorf("it is %s, and that was said %d times", got, said)
+		}
 		w.after(time.Minute)
 		if got := w.state(s.Number); got != "cancelled" {
 			t.Errorf("it is %s", got)
+		}
+		w.idle()
+	})
+}
+
+// A signal comes before the end of the time limit, which stands still while the lease is
+// parked, for the daemon that sees that and for one that starts meanwhile.
+func TestParkedBeforeItsTimeLimit(t *testing.T) {
+	play(t, func(w *world) {
+		w.script = func(string, string, int) plan { return plan{takes: 3 * time.Hour} }
+		s := w.submit(spec("train", func(s *job.Spec) { s.Lease.TimeLimit, s.Signal, s.Warning = gpu.Some(600.0), "USR1", time.Minute }))
+		signalled := func() (n int) {
+			w.set(func() {
+				for _, e := range w.events {
+					if e.Text == s.ID()+" gets USR1" {
+						n++
+					}
+				}
+			})
+			return n
+		}
+		w.after(3 * time.Minute)
+		w.set(func() { w.parked = -1 })
+		w.after(20 * time.Minute)
+		w.restart()
+		w.after(10 * time.Minute)
+		w.set(func() { w.parked = 30 * time.Minute })
+		w.after(5 * time.Minute)
+		if n := signalled(); n != 0 {
+			t.Errorf("with two minutes left it got %d signals", n)
+		}
+		w.after(90 * time.Second)
+		if n := signalled(); n != 1 {
+			t.Errorf("with less than a minute left it got %d signals", n)
+		}
+	})
+}
+
+// With jobs: off, what stands in the queue leaves it, and comes back when jobs are on.
+func TestJobsAreSwitchedOff(t *testing.T) {
+	play(t, func(w *world) {
+		w.room = 0
+		s := w.submit(spec("train"))
+		w.after(time.Second)
+		w.limits = Limits{Off: true}
+		w.daemon.LimitsChanged()
+		w.after(time.Second)
+		w.set(func() { w.room = 1 })
+		w.after(5 * time.Minute)
+		if got := w.show(job.Ref{Number: s.Number}); got.State != "waiting" || got.Code != string(job.ForQuota) {
+			t.Errorf("it is %+v", got.Job)
+		}
+		w.limits = Limits{}
+		w.daemon.LimitsChanged()
+		w.after(5 * time.Minute)
+		if got := w.state(s.Number); got != "done" {
+			t.Errorf("it is %s", got)
+		}
+	})
+}
+
+// A task that stands in the queue waits for its turn, whatever refused it before.
+func TestRefusedBefore(t *testing.T) {
+	play(t, func(w *world) {
+		w.room = 0
+		s := w.submit(spec("train"))
+		w.after(time.Second)
+		refuse := func() {
+			j := w.daemon.jobs[s.Number]
+			w.daemon.writing.Lock()
+			w.daemon.postpone(j, 0, errors.New("every device is in quarantine"), time.Now().Add(refusedPause))
+			w.daemon.writing.Unlock()
+		}
+		refuse()
+		if got := w.show(job.Ref{Number: s.Number}); got.Code != string(job.ForTurn) {
+			t.Errorf("in the queue it is %+v", got.Job)
+		}
+		running, waiting := w.daemon.Of(1000)
+		if running != 1 || waiting != 1 {
+			t.Errorf("%d tasks count as running, and %d as waiting", running, waiting)
+		}
+	})
+}
+
+// What cannot be read for a moment is asked again, and people see why the run waits. What
+// is gone for good is the cause.
+func TestEnvironmentsThatCannotBeRead(t *testing.T) {
+	play(t, func(w *world) {
+		w.room = 0
+		for _, c := range []struct {
+			name string
+			do   func(path string) error
+			want string
+		}{
+			{"later", func(path string) error { return errors.Join(os.Rename(path, path+"-"), os.Mkdir(path, 0o700)) }, "starting refused"},
+			{"gone", os.Remove, "failed not_started"},
+		} {
+			w.set(func() { w.room = 0 })
+			s := w.submit(spec(c.name))
+			path := w.daemon.environments.path(s.Environment)
+			if err := c.do(path); err != nil {
+				t.Fatal(err)
+			}
+			w.set(func() { w.room = 1 })
+			w.after(time.Minute)
+			if got := w.show(job.Ref{Number: s.Number}); got.State+" "+got.Code != c.want || got.Cause == "" {
+				t.Errorf("%s: it is %+v", c.name, got.Job)
+			}
+			if c.name == "later" {
+				if err := errors.Join(os.Remove(path), os.Rename(path+"-", path)); err != nil {
+					t.Fatal(err)
+				}
+				w.after(5 * time.Minute)
+				if got := w.show(job.Ref{Number: s.Number}); got.State != "done" || got.Cause != "" {
+					t.Errorf("it is %+v", got.Job)
+				}
+			}
+		}
+		w.idle()
+	})
+}
+
+// A run whose lease ended before its order begins again, also if that cannot be written
+// down for a while.
+func TestNoLeaseOnAFullDisk(t *testing.T) {
+	play(t, func(w *world) {
+		w.set(func() {
+			w.unknown = slices.Repeat([]error{later.Because(errors.New("the user database does not answer"), 0)}, 100)
+		})
+		s := w.submit(spec("train"))
+		w.after(2 * time.Second)
+		w.full.Store(true)
+		w.set(func() { clear(w.leases); w.unknown = nil })
+		w.after(20 * time.Second)
+		w.full.Store(false)
+		w.after(5 * time.Minute)
+		if got := w.show(job.Ref{Number: s.Number}); got.State != "done" || got.Try < 2 {
+			t.Errorf("it is %+v", got.Job)
+		}
+		w.idle()
+	})
+}
+
+// What is refused leaves nothing.
+func TestARefusedSubmitLeavesNothing(t *testing.T) {
+	play(t, func(w *world) {
+		w.full.Store(true)
+		for i := range 5 {
+			if _, err := w.daemon.Submit(spec("refused"), []string{fmt.Sprint("A=", i)}, gpu.By{}); err == nil {
+				t.Error("a job was taken that is not on disk")
+			}
+		}
+		if left, _ := os.ReadDir(filepath.Join(w.folder, "environments")); len(left) != 0 {
+			t.Errorf("%d environments are left", len(left))
+		}
+	})
+}
+
+// A job that was cancelled while it was held is over.
+func TestUnholdWhatHasEnded(t *testing.T) {
+	play(t, func(w *world) {
+		s := w.submit(spec("train", func(s *job.Spec) { s.Hold = true }))
+		if err := w.daemon.Cancel(Act{Ref: job.Ref{Number: s.Number}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.daemon.Unhold(Act{Ref: job.Ref{Number: s.Number}}); !errors.Is(err, ErrState) {
+			t.Errorf("it is let go: %v", err)
+		}
+	})
+}
+
+// Tasks that differ are cancelled and let go in pieces, none of which is large, and none
+// begins between two of them.
+func TestManyTasksThatDiffer(t *testing.T) {
+	play(t, func(w *world) {
+		const n = 3 * mostEntries
+		w.room = 0
+		s := w.submit(spec("train", array(fmt.Sprint("1-", n))))
+		w.after(time.Second)
+		for i := 1; i <= n; i++ {
+			if err := w.daemon.Hold(Act{Ref: job.Ref{Number: s.Number, Task: i, One: true}, Why: fmt.Sprint(i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		largest := 0
+		w.set(func() { w.wrote = func(entries int) { largest = max(largest, entries) } })
+		if err := w.daemon.Unhold(Act{Ref: job.Ref{Number: s.Number}}); err != nil {
+			t.Fatal(err)
+		}
+		w.after(time.Second)
+		if j := w.daemon.jobs[s.Number]; len(j.queued)+len(j.again) != n || !slices.IsSorted(j.again) {
+			t.Errorf("%d of its tasks are in the queue, and %d wait for that", len(j.queued), len(j.again))
+		}
+		w.set(func() { w.room = 1 })
+		if err := w.daemon.Cancel(Act{Ref: job.Ref{Number: s.Number}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.state(s.Number); got != fmt.Sprintf("cancelled×%d", n) || len(w.started) != 0 {
+			t.Errorf("they are %s, and %d were started", got, len(w.started))
+		}
+		if largest > mostEntries+1 {
+			t.Errorf("one group has %d entries", largest)
 		}
 		w.idle()
 	})

@@ -322,7 +322,7 @@ func (o oneLease) Release(of Claim) {
 	})
 }
 
-func (o oneLease) End(Claim, access.Actor)                   {}
+func (o oneLease) End(Claim, access.Actor) error             { return nil }
 func (o oneLease) Stands(Claim) bool                         { return true }
 func (o oneLease) Signal(Claim, string)                      {}
 func (o oneLease) Ends(Claim) (time.Time, bool)              { return time.Time{}, false }

@@ -16,6 +16,7 @@ import (
 	"github.com/berth-gpu/berth/internal/job"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/runs"
+	"github.com/berth-gpu/berth/internal/when"
 	"github.com/berth-gpu/berth/internal/when/later"
 )
 
@@ -93,9 +94,9 @@ func (k *Keeper) notStarted(r run, why error) {
 	case err != nil || alive || record.PID != 0:
 		k.at(time.Now(), func(time.Time) { k.look(r) })
 	case errors.Is(why, runs.ErrLimits):
-		k.after(r, job.Outcome{Time: time.Now(), Known: true, Failure: said})
+		_ = k.after(r, job.Outcome{Time: when.Now(), Known: true, Failure: said}) // else look does it
 	default:
-		k.after(r, job.Outcome{Time: time.Now(), Trouble: said})
+		_ = k.after(r, job.Outcome{Time: when.Now(), Trouble: said})
 	}
 }
 
@@ -111,7 +112,7 @@ func (k *Keeper) look(r run) {
 		}
 		return
 	}
-	if record.Fence != 0 && record.Fence != r.task(r.index).Fence { // of a job that had this number before the state was restored
+	if t := r.task(r.index); record.Fence != 0 && record.Fence != t.Fence || !record.Ended.IsZero() && record.Ended.Before(t.Granted) { // of a job that had this number before the state was restored
 		record, alive = runs.Record{}, false
 	}
 	again := func(after time.Duration) {
@@ -124,13 +125,10 @@ func (k *Keeper) look(r run) {
 		again(brokenPause)
 	case alive && record.PID != 0:
 		k.watch(r, record.Minder())
-		left := r.task(r.index).State == job.Stopping
 		of := r.claim(r.index)
 		k.writing.Unlock()
-		if left && !k.leases.Stands(of) { // an earlier berth could end the lease before the command had begun
-			if err := k.Minders.Kill(record.Minder()); err != nil {
-				k.Log.Warn("a minder whose lease has ended cannot be killed", "job", r.TaskID(r.index), "error", err)
-			}
+		if of.Task.PID != 0 && !k.leases.Stands(of) { // it ended while no daemon was there
+			k.lost(r, "")
 		}
 	case alive:
 		again(lookAfter) // it has locked the record, and writes it at once
@@ -138,6 +136,54 @@ func (k *Keeper) look(r run) {
 		k.writing.Unlock()
 		k.end(r, record)
 	}
+}
+
+// stop ends the programs of a run that was cancelled. What cannot be told to end now is
+// told again, until the run has ended.
+func (k *Keeper) stop(r run, by access.Actor) {
+	k.mu.RLock()
+	due, of := r.current() && r.task(r.index).State == job.Stopping, r.claim(r.index)
+	k.mu.RUnlock()
+	if !due {
+		return
+	}
+	err := k.leases.End(of, by)
+	if errors.Is(err, runs.ErrNoLease) {
+		err = k.bereave(r, "")
+	}
+	if err == nil {
+		return
+	}
+	k.writing.Lock()
+	defer k.writing.Unlock()
+	if k.stopped() {
+		return // the next daemon does it
+	}
+	if _, told := k.unended.LoadOrStore(r.name(), true); !told {
+		k.Publish(gpu.Event{
+			Time: when.Now(), Code: gpu.EventJobEnded, Severity: gpu.Warning, User: r.User, Lease: of.ID,
+			Text:   fmt.Sprintf("%s was cancelled, and its programs cannot be ended yet: %v.", of.ID, err),
+			Public: of.ID + " was cancelled, and its programs cannot be ended yet.",
+		})
+	}
+	k.at(time.Now().Add(brokenPause), func(time.Time) { k.stop(r, by) })
+}
+
+// bereave ends the minder of a run whose lease has ended, and its command with it: nothing
+// limits it any more.
+func (k *Keeper) bereave(r run, why string) error {
+	record, alive, err := k.Minders.Read(r.name())
+	if err != nil || !alive || record.PID == 0 { // its end is noticed, or it asks for an order in vain
+		return err
+	}
+	k.mu.RLock()
+	ours := r.current() && (record.Fence == 0 || record.Fence == r.task(r.index).Fence)
+	k.mu.RUnlock()
+	if !ours {
+		return nil
+	}
+	k.bereft.Store(r.name(), why)
+	return k.Minders.Kill(record.Minder())
 }
 
 // watch has the end of a minder noticed. The caller holds writing.
@@ -180,9 +226,6 @@ func (k *Keeper) Order(name string, caller process.ID) (api.MinderOrder, error) 
 		unread = fmt.Errorf("its environment cannot be read: %w", unread)
 	}
 	account, unknown := k.Account(r.User, r.UID)
-	if later.Passes(unknown) {
-		return api.MinderOrder{}, unknown
-	}
 	unready := cmp.Or(unread, unknown)
 	var l api.Lease
 	if unready == nil {
@@ -195,17 +238,18 @@ func (k *Keeper) Order(name string, caller process.ID) (api.MinderOrder, error) 
 		return api.MinderOrder{}, runs.ErrStopped // the next daemon has its order
 	case !r.due():
 		return api.MinderOrder{}, runs.ErrNoOrder
+	case later.Passes(unready) || later.Passes(err): // the minder asks again
+		k.delayed(r, cmp.Or(unready, err))
+		return api.MinderOrder{}, cmp.Or(unready, err)
 	case unready != nil:
-		k.after(r, job.Outcome{Time: time.Now(), Known: true, Failure: unready.Error()})
-		return api.MinderOrder{}, runs.ErrNoOrder
+		return api.MinderOrder{}, k.noOrder(r, job.Outcome{Time: when.Now(), Known: true, Failure: unready.Error()})
 	case errors.Is(err, runs.ErrNoLease):
-		k.after(r, job.Outcome{Time: time.Now()})
-		return api.MinderOrder{}, fmt.Errorf("%w: %w", runs.ErrNoOrder, err)
+		return api.MinderOrder{}, k.noOrder(r, job.Outcome{Time: when.Now()})
 	case err != nil:
 		return api.MinderOrder{}, err
 	}
 	t, c := *r.task(r.index), change{}
-	t.PID, t.Started = caller.PID, time.Now()
+	t.PID, t.Started, t.Code, t.Cause = caller.PID, when.Now(), "", ""
 	c.step(r.kept, r.index, job.Order, t)
 	if err := k.commit(&c); err != nil {
 		return api.MinderOrder{}, err
@@ -217,6 +261,29 @@ func (k *Keeper) Order(name string, caller process.ID) (api.MinderOrder, error) 
 		Environment: environment, Variables: r.Variables(r.index), Umask: r.Umask, Lease: l, Compute: r.Compute,
 		Output: r.LogName(r.Output, r.index, r.try), Error: r.LogName(r.Error, r.index, r.try), Log: r.DefaultLog(r.index, r.try),
 	}, nil
+}
+
+// noOrder ends a run whose minder gets no order, and returns the error for that minder. If
+// the end cannot be written down, the minder asks again: else it would write down an end of
+// its own. The caller holds writing.
+func (k *Keeper) noOrder(r run, o job.Outcome) error {
+	if err := k.after(r, o); err != nil {
+		return err
+	}
+	return runs.ErrNoOrder
+}
+
+// delayed notes for people why a run has no order yet. That is not written down: it is true
+// only now. The caller holds writing.
+func (k *Keeper) delayed(r run, why error) {
+	t := *r.task(r.index)
+	if t.Cause == why.Error() {
+		return
+	}
+	t.Code, t.Cause = job.Refused, why.Error()
+	k.mu.Lock()
+	k.put(r.kept, r.index, r.index, &t)
+	k.mu.Unlock()
 }
 
 // due reports whether the minder of the run may have its order.
@@ -273,30 +340,35 @@ func (k *Keeper) end(r run, record runs.Record) {
 	}
 	t := *r.task(r.index) // it may have been cancelled meanwhile
 	of.Task.State, of.Task.Code, of.Task.Cause, of.Task.Overran, of.Task.Warned = t.State, t.Code, t.Cause, t.Overran, t.Warned
-	k.conclude(r, of.Task, o)
+	_ = k.conclude(r, of.Task, o) // else it looks again
 }
 
 // after takes in that a run has ended before its command began. The caller holds writing.
-func (k *Keeper) after(r run, o job.Outcome) { k.conclude(r, *r.task(r.index), o) }
+func (k *Keeper) after(r run, o job.Outcome) error { return k.conclude(r, *r.task(r.index), o) }
 
 // conclude decides what the end of a run means, writes that down and acts. If it cannot
 // be written down, the record of the run stays, and the keeper looks again. The caller
 // holds writing.
-func (k *Keeper) conclude(r run, t job.Task, o job.Outcome) {
+func (k *Keeper) conclude(r run, t job.Task, o job.Outcome) error {
 	id := r.TaskID(r.index)
 	if _, overran := k.overran.Load(id); overran {
 		t.Overran = true
 	}
+	if why, bereft := k.bereft.Load(r.name()); bereft && !o.Known {
+		o.Revoked = cmp.Or(why.(string), "its lease had ended")
+	}
 	event, after := job.Judge(r.Spec, t, o)
 	c := change{care: journal.Care{Durable: true, Reserve: true}}
 	if !c.step(r.kept, r.index, event, after) {
-		return
+		return nil
 	}
 	if err := k.commit(&c); err != nil {
 		k.at(time.Now().Add(brokenPause), func(time.Time) { k.look(r) })
-		return
+		return err
 	}
 	k.overran.Delete(id)
+	k.bereft.Delete(r.name())
+	k.unended.Delete(r.name())
 	k.unset(r.warnings[r.index])
 	delete(r.warnings, r.index)
 	of := r.claim(r.index)
@@ -305,27 +377,22 @@ func (k *Keeper) conclude(r run, t job.Task, o job.Outcome) {
 		r.wait(r.index)
 	}
 	k.sort(r.kept, time.Now())
+	now := *r.task(r.index)
+	if now.State.Over() {
+		k.Publish(endedEvent(r.kept, r.index, &now)) // before anything that may take long
+	}
+	waiting, over := slices.Clone(k.waitedFor[r.Number]), !r.over.IsZero()
 	k.busy.Go(func() {
 		k.leases.Release(of)
 		if err := k.Minders.Remove(r.name()); err != nil {
 			k.Log.Warn("the record of a run cannot be removed", "job", id, "error", err)
 		}
-		k.told(r.kept, r.index)
+		if now.State.Over() {
+			k.reconsider(waiting, r.Number, over)
+		}
 		k.feed(r.owner)
 	})
-}
-
-// told publishes that a task has ended, and looks at the jobs that wait for that.
-func (k *Keeper) told(j *kept, index int) {
-	k.mu.RLock()
-	t := *j.task(index)
-	waiting, over := slices.Clone(k.waitedFor[j.Number]), !j.over.IsZero()
-	k.mu.RUnlock()
-	if !t.State.Over() {
-		return
-	}
-	k.Publish(endedEvent(j, index, &t))
-	k.reconsider(waiting, j.Number, over)
+	return nil
 }
 
 // reconsider looks at jobs that wait for another one, after that has ended or, if it is
@@ -351,20 +418,51 @@ func (k *Keeper) reconsider(numbers []int64, ended int64, over bool) {
 	}
 }
 
+// holder returns the run that has a lease. The caller holds writing or mu.
+func (k *Keeper) holder(id string, uid int, fence uint64) (r run, ours bool) {
+	named, err := job.ParseID(id)
+	j := k.jobs[named.Number]
+	if err != nil || j == nil || j.UID != uid {
+		return run{}, false
+	}
+	index, known := j.TaskIndex(named.Task)
+	if !known || j.TaskID(index) != id || j.task(index).Fence != fence {
+		return run{}, false
+	}
+	r = j.running(index)
+	return r, r.current()
+}
+
+// LeaseEnded notes that a lease has ended. It does not wait: the ledger calls it. Where the
+// run that had it goes on, it is ended.
+func (k *Keeper) LeaseEnded(id string, uid int, fence uint64, why string) {
+	k.mu.RLock()
+	r, ours := k.holder(id, uid, fence)
+	k.mu.RUnlock()
+	if ours {
+		go k.lost(r, why)
+	}
+}
+
+// lost ends a run whose lease has ended, as soon as that can be done.
+func (k *Keeper) lost(r run, why string) {
+	err := k.bereave(r, why)
+	if err == nil {
+		return
+	}
+	k.Log.Warn("a minder whose lease has ended cannot be ended", "job", r.TaskID(r.index), "error", err)
+	k.writing.Lock()
+	defer k.writing.Unlock()
+	if !k.stopped() && r.current() {
+		k.at(time.Now().Add(brokenPause), func(time.Time) { k.lost(r, why) })
+	}
+}
+
 // Overran notes that a lease has reached its time limit. It does not wait: the ledger
 // calls it.
 func (k *Keeper) Overran(id string, uid int, fence uint64) {
-	named, err := job.ParseID(id)
-	if err != nil {
-		return
-	}
 	k.mu.RLock()
-	j := k.jobs[named.Number]
-	index, known := 0, false
-	if j != nil && j.UID == uid {
-		index, known = j.TaskIndex(named.Task)
-	}
-	ours := known && j.TaskID(index) == id && j.task(index).Fence == fence && j.task(index).State.Busy()
+	r, ours := k.holder(id, uid, fence)
 	if ours {
 		k.overran.Store(id, true) // while the run is not over, so that its end removes it
 	}
@@ -375,10 +473,10 @@ func (k *Keeper) Overran(id string, uid int, fence uint64) {
 	go func() { // for the next daemon
 		k.writing.Lock()
 		defer k.writing.Unlock()
-		if t := *j.task(index); t.State.Busy() && t.Fence == fence && !t.Overran && !k.stopped() {
+		if t := *r.task(r.index); r.current() && !t.Overran && !k.stopped() {
 			t.Overran = true
 			var c change
-			c.set(j, index, index, t, nil)
+			c.set(r.kept, r.index, r.index, t, nil)
 			_ = k.commit(&c) // this daemon knows it
 		}
 	}()
@@ -386,25 +484,25 @@ func (k *Keeper) Overran(id string, uid int, fence uint64) {
 
 // warnInTime has a task warned before its time limit. The caller holds writing.
 func (k *Keeper) warnInTime(r run) {
-	if r.Signal == "" || !r.current() {
+	if r.Signal == "" || !r.current() || r.task(r.index).Warned {
 		return
 	}
-	ends, limited := k.leases.Ends(r.claim(r.index))
-	if !limited {
-		return
+	at := time.Now().Add(lookAfter) // it is parked, and its time stands still
+	if ends, limited := k.leases.Ends(r.claim(r.index)); limited {
+		at = ends.Add(-r.Warning)
 	}
 	if r.warnings == nil {
 		r.warnings = map[int]*alarm{}
 	}
 	k.unset(r.warnings[r.index])
-	r.warnings[r.index] = k.at(ends.Add(-r.Warning), func(now time.Time) {
+	r.warnings[r.index] = k.at(at, func(now time.Time) {
 		k.writing.Lock()
 		defer k.writing.Unlock()
 		if k.stopped() || !r.current() || r.task(r.index).Warned {
 			return
 		}
 		of := r.claim(r.index)
-		if ends, limited := k.leases.Ends(of); limited && ends.Add(-r.Warning).After(now) { // it was parked meanwhile
+		if ends, limited := k.leases.Ends(of); !limited || ends.Add(-r.Warning).After(now) { // it is parked, or was
 			k.warnInTime(r)
 			return
 		}
@@ -460,9 +558,8 @@ func (k *Keeper) resume() {
 func (k *Keeper) adopt(r run) {
 	record, alive, err := k.Minders.Read(r.name())
 	k.mu.RLock() // its minder, or its owner, may be calling
-	current, of := r.current(), r.claim(r.index)
+	current, state := r.current(), r.task(r.index).State
 	k.mu.RUnlock()
-	state := of.Task.State
 	switch {
 	case !current:
 		return
@@ -470,7 +567,7 @@ func (k *Keeper) adopt(r run) {
 		k.launch(r.kept, r.index) // nothing says that a minder was started
 		return
 	case state == job.Stopping:
-		k.leases.End(of, access.Daemon())
+		k.stop(r, access.Daemon())
 	}
 	k.look(r)
 	if alive {

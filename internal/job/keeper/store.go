@@ -19,6 +19,7 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/job"
 	"github.com/berth-gpu/berth/internal/text/quickjson"
+	"github.com/berth-gpu/berth/internal/when/later"
 )
 
 // entry is an entry of the journal. It has one of its fields.
@@ -281,6 +282,7 @@ type update struct {
 // change is a change of jobs that is not yet in the journal.
 type change struct {
 	entries [][]byte
+	size    int // of the entries, in bytes
 	updates []update
 	care    journal.Care
 }
@@ -288,9 +290,21 @@ type change struct {
 // set gives some tasks another value.
 func (c *change) set(j *kept, first, last int, t job.Task, acts []job.Act) {
 	e := entry{Tasks: &tasks{Number: j.Number, First: first, Last: last, Task: t}}
-	c.entries = append(c.entries, e.text())
+	text := e.text()
+	c.entries, c.size = append(c.entries, text), c.size+len(text)
 	c.updates = append(c.updates, update{j, first, last, &t, acts})
 }
+
+// A job may have many tasks that differ. They change in pieces of at most so many entries
+// and about so many bytes, between which others may change jobs: a group of the journal has
+// a limit, too.
+const (
+	mostEntries = 500
+	mostBytes   = 1 << 20
+)
+
+// full reports whether the rest of a change is for another piece.
+func (c *change) full() bool { return len(c.entries) >= mostEntries || c.size >= mostBytes }
 
 // step lets an event happen to a task, whose new value is t except for its state. It
 // reports whether that changes anything.
@@ -455,12 +469,16 @@ func (e *environments) keep(uid int, variables []string) (name string, err error
 
 func (e *environments) path(name string) string { return filepath.Join(e.folder, name) }
 
-// read returns an environment. No name means none.
+// read returns an environment. No name means none. The error passes unless the environment
+// is gone or damaged.
 func (e *environments) read(name string) ([]string, error) {
 	if name == "" {
 		return nil, nil
 	}
 	text, err := os.ReadFile(e.path(name))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, later.Because(err, 0)
+	}
 	if err == nil {
 		text, err = file.Unseal(e.path(name), text)
 	}

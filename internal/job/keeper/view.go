@@ -295,7 +295,7 @@ func (k *Keeper) Of(uid int) (running, waiting int) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	if u := k.users[uid]; u != nil {
-		return u.busy, u.open
+		return u.busy + u.queued, u.open
 	}
 	return 0, 0
 }
@@ -372,7 +372,7 @@ func (k *Keeper) showTask(j *kept, index int) Shown {
 		if j.queued[index] != nil {
 			s.Queue = []string{s.ID}
 		}
-	case t.State == job.Starting, t.State == job.Running:
+	case t.State == job.Running:
 		s.Code, s.Cause = "", ""
 	}
 	s.Try, s.Exit, s.Devices = t.Try, t.Exit, t.Devices
@@ -421,10 +421,10 @@ func (k *Keeper) why(j *kept, t *job.Task, index int) (job.Code, string) {
 		return job.ForJobs, "waits for " + words.Few(k.open(j), 3)
 	case j.Begin.After(now):
 		return job.ForBegin, "begins at " + j.Begin.Format("2006-01-02 15:04:05 MST")
-	case t.Code == job.Refused:
-		return t.Code, t.Cause
 	case j.queued[index] != nil:
 		return job.ForTurn, "waits for a GPU"
+	case t.Code == job.Refused && t.NotBefore.After(now):
+		return t.Code, t.Cause
 	case t.NotBefore.After(now):
 		return job.ForPause, t.Cause + "; begins again in " + words.Duration(t.NotBefore.Sub(now))
 	case j.Most > 0 && j.inUse()+len(j.queued) >= j.Most:

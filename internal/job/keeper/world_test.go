@@ -46,12 +46,15 @@ type world struct {
 	script   func(run, id string, try int) plan
 	events   []gpu.Event
 	limits   Limits
-	learns   func(Claim) // called when a run has ended; may be nil
-	asked    func()      // called before somebody hears of them; may be nil
-	refused  error       // why no minder can be started; nil if one can
-	early    int         // minders that are killed before they write anything
-	unknown  []error     // why users cannot be looked up, one for each time; then they can
-	full     atomic.Bool // the disk
+	learns   func(Claim)       // called when a run has ended; may be nil
+	wrote    func(entries int) // called with the size of each group; may be nil
+	asked    func()            // called before somebody hears of them; may be nil
+	refused  error             // why no minder can be started; nil if one can
+	early    int               // minders that are killed before they write anything
+	unknown  []error           // why users cannot be looked up, one for each time; then they can
+	full     atomic.Bool       // the disk
+	unended  error             // why programs cannot be told to end; nil if they can
+	parked   time.Duration     // how long leases were parked, whose time stands still then; negative: they are now
 	mostHeld int
 
 	steps  int
@@ -232,6 +235,9 @@ func (m *memory) Append(group [][]byte, _ journal.Care) error {
 		if m.d.w.full.Load() {
 			return &journal.WriteError{Op: "write to", File: "log", Full: true, Err: errors.New("no space left on device")}
 		}
+		if m.d.w.wrote != nil {
+			m.d.w.wrote(len(group))
+		}
 		for _, e := range group {
 			m.d.w.entries = append(m.d.w.entries, slices.Clone(e))
 		}
@@ -333,13 +339,20 @@ func (s desk) Release(of Claim) {
 	})
 }
 
-func (s desk) End(of Claim, _ access.Actor) {
-	_ = s.d.step(func() error {
-		if h := s.d.w.leases[of.ID]; h != nil && h.pid != 0 {
-			for name, r := range s.d.w.runs {
-				if r.record.PID == h.pid {
-					go s.d.w.finish(name, 143, "SIGTERM", "")
-				}
+func (s desk) End(of Claim, _ access.Actor) error {
+	return s.d.step(func() error {
+		h := s.d.w.leases[of.ID]
+		switch {
+		case s.d.w.unended != nil:
+			return s.d.w.unended
+		case h == nil || h.fence != of.Task.Fence:
+			return runs.ErrNoLease
+		case h.pid == 0: // a lease that nobody uses ends at once
+			delete(s.d.w.leases, of.ID)
+		}
+		for name, r := range s.d.w.runs {
+			if h.pid != 0 && r.record.PID == h.pid {
+				go s.d.w.finish(name, 143, "SIGTERM", "")
 			}
 		}
 		return nil
@@ -361,8 +374,10 @@ func (s desk) Signal(of Claim, signal string) {
 }
 
 func (s desk) Ends(of Claim) (time.Time, bool) {
+	s.d.w.mu.Lock()
+	defer s.d.w.mu.Unlock()
 	limit, limited := of.Spec.Lease.TimeLimit.Get()
-	return of.Task.Granted.Add(time.Duration(limit) * time.Second), limited
+	return of.Task.Granted.Add(time.Duration(limit)*time.Second + s.d.w.parked), limited && s.d.w.parked >= 0
 }
 
 func (s desk) Learn(of Claim, _ *job.Outcome, _ *job.Task) bool {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/when/later"
 )
 
 // person is a user of this machine, as the user database has it now.
@@ -36,7 +37,7 @@ func personOf(order api.MinderOrder) (person, error) {
 }
 
 // Account looks up a user of this machine for an order. It may take forever: the database
-// may be on a server.
+// may be on a server. An error of the database passes; what the database says does not.
 func Account(name string, uid int) (api.MinderAccount, error) {
 	p, err := lookUp(name, uid)
 	return api.MinderAccount{Name: p.name, GID: p.gid, Groups: p.groups, Home: p.home}, err
@@ -61,7 +62,7 @@ func lookUp(name string, uid int) (person, error) {
 		return person{}, fmt.Errorf("the user %s does not exist any more", name)
 	}
 	if err != nil {
-		return person{}, fmt.Errorf("look up the user %s: %w", name, err)
+		return person{}, later.Because(fmt.Errorf("look up the user %s: %w", name, err), 0)
 	}
 	if found.Uid != strconv.Itoa(uid) {
 		return person{}, fmt.Errorf("the user %s had the uid %d when the job was submitted, and has %s now", name, uid, found.Uid)
@@ -72,7 +73,7 @@ func lookUp(name string, uid int) (person, error) {
 	}
 	groups, err := found.GroupIds()
 	if err != nil {
-		return person{}, fmt.Errorf("look up the groups of the user %s: %w", name, err)
+		return person{}, later.Because(fmt.Errorf("look up the groups of the user %s: %w", name, err), 0)
 	}
 	for _, g := range groups {
 		gid, err := strconv.Atoi(g)
