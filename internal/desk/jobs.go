@@ -27,6 +27,7 @@ import (
 	"github.com/berth-gpu/berth/internal/process/minder"
 	"github.com/berth-gpu/berth/internal/process/runs"
 	"github.com/berth-gpu/berth/internal/text/words"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 // Logs reads the logs of jobs with the rights of their users, and knows whether runs can
@@ -166,7 +167,7 @@ func (d *Desk) spec(by *Caller, w *api.JobRequest) (s job.Spec, errs lease.Field
 		}
 	}
 	s = job.Spec{
-		Name: cmp.Or(w.Name, "job"), Called: w.Name, UID: by.UID, User: by.User, Submitted: time.Now(), Command: w.Command, Directory: w.Directory,
+		Name: cmp.Or(w.Name, "job"), Called: w.Name, UID: by.UID, User: by.User, Submitted: when.Now(), Command: w.Command, Directory: w.Directory,
 		Umask: w.Umask.Or(defaultMask), Output: w.Output, Error: w.Error, Params: w.Params, Hold: w.Hold, Retry: w.Retry, Requeue: job.Repeat(w.Requeue),
 		Signal: strings.TrimPrefix(strings.ToUpper(w.Signal), "SIG"), CPUs: w.CPUs, Host: w.HostMemory, Compute: w.Compute, Lease: w.Lease,
 	}
@@ -433,7 +434,7 @@ func (d *Desk) RedoJob(ctx context.Context, by Caller, id string, b api.JobRedo)
 		return api.Job{}, Refuse(Forbidden, "not_yours", "%s belongs to %s, and a job runs as the user who submits it. Only its owner can submit it again. Nothing was changed.", id, old.User)
 	}
 	s := *old
-	s.Submitted, s.Begin, s.Hold, s.Environment, s.User = time.Now(), time.Time{}, false, "", by.User
+	s.Submitted, s.Begin, s.Hold, s.Environment, s.User = when.Now(), time.Time{}, false, "", by.User
 	s.After, s.AfterAny, s.AfterFailed = nil, nil, nil
 	if access.May(by.Actor, access.Precede, access.Object{}) != nil {
 		s.Priority = min(s.Priority, 0) // the caller may no longer go before others

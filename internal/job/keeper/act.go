@@ -13,6 +13,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process/runs"
 	"github.com/berth-gpu/berth/internal/text/words"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 // Errors for callers to test.
@@ -270,7 +271,7 @@ func (k *Keeper) on(r job.Ref, from int, do func(c *change, j *kept, first, last
 // Cancel ends a job or a task: what waits never begins, and the programs of what runs are
 // ended.
 func (k *Keeper) Cancel(a Act) error {
-	now := time.Now()
+	now := when.Now()
 	return k.change(a.Ref, "it has ended", func(c *change, j *kept, first, last int) {
 		t := *j.task(first)
 		t.Code, t.Cause = job.ByCancel, "cancelled by "+a.whom(j)
@@ -286,7 +287,7 @@ func (k *Keeper) Cancel(a Act) error {
 
 // expire cancels a task that has waited too long.
 func (k *Keeper) expire(j *kept, index int, why error) {
-	now := time.Now()
+	now := when.Now()
 	_ = k.change(job.Ref{Number: j.Number, Task: j.TaskNumber(index), One: j.Many()}, "", func(c *change, j *kept, first, last int) {
 		t := *j.task(first)
 		t.Code, t.Cause, t.Ended = job.WaitedTooLong, why.Error(), now
@@ -296,7 +297,7 @@ func (k *Keeper) expire(j *kept, index int, why error) {
 
 // prevent cancels a job that can never begin.
 func (k *Keeper) prevent(j *kept) {
-	now := time.Now()
+	now := when.Now()
 	why := "none of the jobs that it waits for has failed"
 	k.mu.RLock()
 	if other := k.job(j.prevented.Number); other != nil {
@@ -316,7 +317,7 @@ func (k *Keeper) prevent(j *kept) {
 	}, access.Daemon())
 	if err != nil && !errors.Is(err, ErrState) && !errors.Is(err, ErrUnknown) {
 		k.writing.Lock()
-		k.at(now.Add(brokenPause), func(time.Time) { k.prevent(j) })
+		k.at(time.Now().Add(brokenPause), func(time.Time) { k.prevent(j) })
 		k.writing.Unlock()
 	}
 }
@@ -435,7 +436,7 @@ func (k *Keeper) Hold(a Act) error {
 
 // Unhold lets a job or a task that is held begin at its turn.
 func (k *Keeper) Unhold(a Act) error {
-	now := time.Now()
+	now := when.Now()
 	k.mu.RLock()
 	if j := k.jobs[a.Number]; j != nil && j.bare && j.over.IsZero() {
 		defer k.mu.RUnlock()

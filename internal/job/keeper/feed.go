@@ -12,6 +12,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/job"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 const (
@@ -23,11 +24,14 @@ const (
 	// again after this.
 	refusedPause = 20 * time.Second
 	brokenPause  = 5 * time.Second
+
+	lookEvery = time.Minute // while an alarm is to come
 )
 
 // alarm is a time at which to look at a job.
 type alarm struct {
 	at    time.Time
+	of    *alarms
 	do    func(now time.Time)
 	place int // in the heap; negative if it is not there any more
 }
@@ -35,7 +39,8 @@ type alarm struct {
 // stands reports whether the alarm is still to come. The caller holds writing.
 func (a *alarm) stands() bool { return a != nil && a.place >= 0 }
 
-// alarms is a heap of alarms.
+// alarms is a heap of alarms, all of them in some time from now, which a clock that is set
+// does not change, or all of them at a time of the clock.
 type alarms []*alarm
 
 func (a alarms) Len() int           { return len(a) }
@@ -57,9 +62,12 @@ func (a *alarms) Pop() any {
 }
 
 // at has do called at a time, without a lock. The caller holds writing.
-func (k *Keeper) at(when time.Time, do func(now time.Time)) *alarm {
-	a := &alarm{at: when, do: do}
-	heap.Push(&k.alarms, a)
+func (k *Keeper) at(due time.Time, do func(now time.Time)) *alarm {
+	a := &alarm{at: due, do: do, of: &k.alarms}
+	if due == when.Stored(due) {
+		a.of = &k.dates
+	}
+	heap.Push(a.of, a)
 	select {
 	case k.wake <- struct{}{}:
 	default: // Run is about to look anyway
@@ -71,22 +79,22 @@ func (k *Keeper) at(when time.Time, do func(now time.Time)) *alarm {
 // holds writing.
 func (k *Keeper) unset(a *alarm) {
 	if a.stands() {
-		heap.Remove(&k.alarms, a.place)
+		heap.Remove(a.of, a.place)
 	}
 }
 
 // lookAt looks at a job at a time, and at no other. A zero time means never. The caller
 // holds writing.
-func (k *Keeper) lookAt(j *kept, when time.Time) {
-	if j.alarm.stands() && j.alarm.at.Equal(when) {
+func (k *Keeper) lookAt(j *kept, due time.Time) {
+	if j.alarm.stands() && j.alarm.at.Equal(due) {
 		return
 	}
 	k.unset(j.alarm)
 	j.alarm = nil
-	if when.IsZero() {
+	if due.IsZero() {
 		return
 	}
-	j.alarm = k.at(when, func(now time.Time) {
+	j.alarm = k.at(due, func(now time.Time) {
 		k.writing.Lock()
 		k.sort(j, now)
 		k.writing.Unlock()
@@ -94,21 +102,28 @@ func (k *Keeper) lookAt(j *kept, when time.Time) {
 	})
 }
 
-func (k *Keeper) nextAlarm() (time.Time, bool) {
+// nextAlarm returns how long it is to the next alarm, and at most lookEvery: the clock may
+// be set meanwhile, or the machine be suspended.
+func (k *Keeper) nextAlarm() (left time.Duration, some bool) {
 	k.writing.Lock()
 	defer k.writing.Unlock()
-	if len(k.alarms) == 0 {
-		return time.Time{}, false
+	left = lookEvery
+	for _, all := range []alarms{k.alarms, k.dates} {
+		if len(all) > 0 {
+			left, some = min(left, time.Until(all[0].at)), true
+		}
 	}
-	return k.alarms[0].at, true
+	return left, some
 }
 
 // ring does what is due.
 func (k *Keeper) ring(now time.Time) {
 	var due []*alarm
 	k.writing.Lock()
-	for len(k.alarms) > 0 && !k.alarms[0].at.After(now) {
-		due = append(due, heap.Pop(&k.alarms).(*alarm))
+	for _, all := range []*alarms{&k.alarms, &k.dates} {
+		for len(*all) > 0 && !(*all)[0].at.After(now) {
+			due = append(due, heap.Pop(all).(*alarm))
+		}
 	}
 	k.writing.Unlock()
 	for _, a := range due {
@@ -284,7 +299,7 @@ func (k *Keeper) feed(u *user) {
 	k.mu.Lock()
 	u.limits = limits
 	k.mu.Unlock()
-	now := time.Now()
+	now := when.Now()
 	var c change
 	type chosen struct {
 		*kept
@@ -325,7 +340,7 @@ func (k *Keeper) feed(u *user) {
 			k.sort(each.kept, now)
 		}
 		if !u.alarm.stands() {
-			u.alarm = k.at(now.Add(brokenPause), func(time.Time) { k.feed(u) })
+			u.alarm = k.at(time.Now().Add(brokenPause), func(time.Time) { k.feed(u) })
 		}
 		return
 	}
@@ -426,7 +441,7 @@ func (k *Keeper) stand(ctx context.Context, j *kept, index int, of Claim) {
 	k.vacate(j, index)
 	here.leave()
 	waits := j.task(index).State == job.Waiting
-	now := time.Now()
+	now := when.Now()
 	switch {
 	case k.running.Err() != nil && waits: // the next daemon asks again, and finds a lease that was granted
 		k.writing.Unlock()

@@ -118,7 +118,8 @@ type Keeper struct {
 	running context.Context // of Run; nil before
 	begun   chan struct{}   // closed when Run has begun; whoever asks for a change before waits
 	closing bool            // Run is about to end
-	alarms  alarms
+	alarms  alarms          // in some time
+	dates   alarms          // at some time of the clock
 
 	mu sync.RWMutex // guards what follows, for readers; changed only while writing is held
 	state
@@ -298,8 +299,8 @@ func (k *Keeper) Run(ctx context.Context, leases Leases) error {
 		k.ring(time.Now())
 		var alarm <-chan time.Time
 		var timer *time.Timer
-		if at, any := k.nextAlarm(); any {
-			timer = time.NewTimer(time.Until(at))
+		if left, some := k.nextAlarm(); some {
+			timer = time.NewTimer(left)
 			alarm = timer.C
 		}
 		select {

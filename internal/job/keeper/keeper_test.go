@@ -14,9 +14,11 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/job"
 	"github.com/berth-gpu/berth/internal/process/runs"
+	"github.com/berth-gpu/berth/internal/when"
 	"github.com/berth-gpu/berth/internal/when/later"
 )
 
@@ -800,6 +802,81 @@ func TestNoLeaseOnAFullDisk(t *testing.T) {
 		}
 		w.idle()
 	})
+}
+
+// Whatever state a task is in, and whatever is said to be the cause: its owner and an
+// operator end it, and a restart leaves it where it goes on, or can be ended.
+func TestEveryStateHasAWayOut(t *testing.T) {
+	codes := []job.Code{
+		"", job.ByExitCode, job.BySignal, job.OutOfMemory, job.OutOfHost, job.OverLimit, job.ByBerth, job.DeviceFault, job.ByTimeLimit, job.ByReboot, job.ByShutdown,
+		job.NotStarted, job.MinderGone, job.ByCancel, job.Impossible, job.TooManyFaults, job.WaitedTooLong, job.ByRestore, job.OnHold, job.NoEnvironment, job.ForBegin,
+		job.ForJobs, job.ForPause, job.ForTasks, job.ForQuota, job.ForTurn, job.BeforeTurn, job.Refused,
+	}
+	for _, who := range []access.Actor{{UID: 1000, User: "ada", Role: access.User}, {UID: 1, User: "olga", Role: access.Operator}} {
+		for _, begin := range []time.Duration{0, 10 * time.Minute} { // after which somebody cancels them
+			play(t, func(w *world) {
+				w.daemon.kill()
+				<-w.daemon.over
+				w.room = 1000
+				w.script = func(string, string, int) plan { return plan{takes: 24 * time.Hour} }
+				for _, state := range job.States() {
+					for _, code := range codes {
+						if state.Over() {
+							continue
+						}
+						w.number++
+						s := spec("train", func(s *job.Spec) { s.Number = w.number })
+						task := job.Task{State: state, Code: code, Cause: "for " + string(code)}
+						if state.Busy() {
+							task.Try, task.Fence, task.Granted = 1, uint64(w.number), time.Now()
+						}
+						if state == job.Running {
+							task.PID, task.Started = 17, time.Now()
+						}
+						w.entries = append(w.entries, (&entry{Submit: &s}).text(), (&entry{Tasks: &tasks{Number: s.Number, Task: task}}).text())
+					}
+				}
+				w.start()
+				w.after(begin)
+				for n := int64(1); n <= w.number; n++ {
+					if w.daemon.jobs[n] == nil { // it has ended
+						continue
+					}
+					before := *w.daemon.jobs[n].task(0)
+					if err := w.daemon.Cancel(Act{Ref: job.Ref{Number: n}, By: who}); err != nil {
+						t.Errorf("%s with %s: %v", before.State, before.Code, err)
+					}
+				}
+				w.after(5 * time.Minute)
+				for _, left := range w.daemon.jobs {
+					t.Errorf("job %d is %+v", left.Number, left.task(0))
+				}
+				w.idle()
+			})
+		}
+	}
+}
+
+// Alarms in some time and alarms at a time of the clock are not compared: a clock that is
+// set changes their order. Either kind comes when it is due.
+func TestAlarmsOfTwoClocks(t *testing.T) {
+	k := newKeeper(Options{})
+	var came []string
+	note := func(what string) func(time.Time) { return func(time.Time) { came = append(came, what) } }
+	k.at(time.Now().Add(time.Second), note("soon"))
+	taken := k.at(when.Now().Add(time.Second), note("taken back"))
+	k.at(when.Now().Add(2*time.Second), note("at that time"))
+	if len(k.alarms) != 1 || len(k.dates) != 2 {
+		t.Errorf("%d alarms are in some time, and %d at a time", len(k.alarms), len(k.dates))
+	}
+	k.unset(taken)
+	if left, some := k.nextAlarm(); !some || left > time.Second {
+		t.Errorf("the next is in %v", left)
+	}
+	k.ring(time.Now().Add(3 * time.Second))
+	if !slices.Equal(came, []string{"soon", "at that time"}) || taken.stands() {
+		t.Errorf("these came: %q", came)
+	}
 }
 
 // What is refused leaves nothing.

@@ -320,7 +320,7 @@ func (k *Keeper) end(r run, record runs.Record) {
 		Failure: record.Failure, Shutdown: record.Shutdown, OutOfHost: record.OutOfMemory, Rebooted: record.Boot != "" && record.Boot != k.Boot,
 	}
 	if !o.Known {
-		o.Time = time.Now()
+		o.Time = when.Now()
 	}
 	if o.Began {
 		of.Task.Started, of.Task.Output, of.Task.Error = record.Started, record.Output, record.Error

@@ -24,6 +24,7 @@ import (
 	"github.com/berth-gpu/berth/internal/job"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/runs"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 // world is what outlives a daemon: the disk, the leases and the minders. Every effect of
@@ -523,7 +524,7 @@ func (w *world) mind(name string, id process.ID) {
 		w.finish(name, -1, "", "")
 		return
 	}
-	r.record.Started = time.Now()
+	r.record.Started = when.Now() // as one that was written
 	w.started[task] = append(w.started[task], name)
 	w.mu.Unlock()
 	time.Sleep(p.takes)
@@ -544,7 +545,7 @@ func (w *world) finish(name string, exit int, signal, failure string) {
 	}
 	r.alive = false
 	if exit >= 0 {
-		r.record.Ended, r.record.Signal, r.record.Failure = time.Now(), signal, failure
+		r.record.Ended, r.record.Signal, r.record.Failure = when.Now(), signal, failure
 		if failure == "" {
 			r.record.Exit = gpu.Some(exit)
 		}
