@@ -146,10 +146,7 @@ func parseRange(text string) (Range, bool) {
 
 // twice returns a number that the array has more than once.
 func (a Array) twice(total int) (number int, found bool) {
-	all := make([]int, 0, total)
-	for i := range total {
-		all = append(all, a.At(i))
-	}
+	all := a.numbers(total)
 	slices.Sort(all)
 	for i := 1; i < len(all); i++ {
 		if all[i] == all[i-1] {
@@ -157,6 +154,17 @@ func (a Array) twice(total int) (number int, found bool) {
 		}
 	}
 	return 0, false
+}
+
+// numbers returns all numbers of the array, of which there are so many.
+func (a Array) numbers(total int) []int {
+	all := make([]int, 0, total)
+	for _, r := range a {
+		for i := range r.len() {
+			all = append(all, r.First+i*r.Step)
+		}
+	}
+	return all
 }
 
 // Len returns how many numbers the array has.
@@ -194,11 +202,10 @@ func (a Array) Index(number int) (index int, known bool) {
 // Only returns the array of those of its numbers that keep allows, given their indexes.
 func (a Array) Only(keep func(index int) bool) Array {
 	var out Array
-	for i, total := 0, a.Len(); i < total; i++ {
+	for i, n := range a.numbers(a.Len()) {
 		if !keep(i) {
 			continue
 		}
-		n := a.At(i)
 		if last := len(out) - 1; last >= 0 && out[last].Step == 1 && out[last].Last+1 == n {
 			out[last].Last = n
 			continue

@@ -93,9 +93,11 @@ func (k *Keeper) submit(s *job.Spec, environment []string, limits Limits) (j *ke
 	}
 	e := entry{Submit: s}
 	text := e.text()
-	if len(text) > MostSpec {
+	apart := *s // the numbers of its tasks, which are limited, are not words of its own
+	apart.Array = nil
+	if len((&entry{Submit: &apart}).text()) > MostSpec {
 		k.environments.remove(s.Environment)
-		return nil, fmt.Errorf("%w: it takes %d bytes without its environment, and %d are allowed; put its words into a file", ErrLimit, len(text), MostSpec)
+		return nil, fmt.Errorf("%w: without its environment it takes more than the %d bytes that are allowed; put its words into a file", ErrLimit, MostSpec)
 	}
 	if err := k.journal.Write([][]byte{text}, journal.Care{Durable: true}); err != nil {
 		if errors.Is(err, journal.ErrFull) {

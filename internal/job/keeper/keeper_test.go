@@ -85,7 +85,7 @@ func TestAlarms(t *testing.T) {
 		alarms := func() int {
 			w.daemon.writing.Lock()
 			defer w.daemon.writing.Unlock()
-			return len(w.daemon.alarms)
+			return len(w.daemon.alarms) + len(w.daemon.dates)
 		}
 		retried := w.submit(spec("retried", array("1-30"), func(s *job.Spec) { s.Retry = 3 }))
 		for range 600 {
@@ -1130,6 +1130,21 @@ func TestForgetting(t *testing.T) {
 		}
 		if !slices.Equal(ids, []string{young.ID()}) {
 			t.Errorf("%v are kept, without %s", ids, old.ID())
+		}
+	})
+}
+
+// Any tasks of a large array can be submitted again.
+func TestScatteredTasks(t *testing.T) {
+	play(t, func(w *world) {
+		all := job.Array{{First: 1, Last: 20_000, Step: 1}}
+		s := w.submit(spec("again", func(s *job.Spec) { s.Hold, s.Array = true, all.Only(func(i int) bool { return i%2 == 0 }) }))
+		if got := w.state(s.Number); got != "held×10000" {
+			t.Errorf("they are %s", got)
+		}
+		w.restart()
+		if got := w.show(job.Ref{Number: s.Number, Task: 19_999, One: true}); got.State != "held" {
+			t.Errorf("the last is %s", got.State)
 		}
 	})
 }
