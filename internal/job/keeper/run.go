@@ -439,9 +439,15 @@ func (k *Keeper) LeaseEnded(id string, uid int, fence uint64, why string) {
 	k.mu.RLock()
 	r, ours := k.holder(id, uid, fence)
 	k.mu.RUnlock()
-	if ours {
-		go k.lost(r, why)
+	if !ours {
+		return
 	}
+	go func() {
+		k.writing.Lock()
+		defer k.writing.Unlock()
+		// A minder whose command was ended with the lease writes that down first.
+		k.at(time.Now().Add(lookAfter), func(time.Time) { k.lost(r, why) })
+	}()
 }
 
 // lost ends a run whose lease has ended, as soon as that can be done.
