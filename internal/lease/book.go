@@ -18,8 +18,10 @@ type Book struct {
 	users    map[Owner]*Count
 	services map[string]*Count
 	groups   map[string]*Count // only groups with limits of their own
-	pools    map[uint64]*pool  // by fence, also those that have ended and have children
-	alarms   alarms            // when leases expire and requests time out
+	// processes has the newest lease of each process that holds some.
+	processes map[processKey]*entry
+	pools     map[uint64]*pool // by fence, also those that have ended and have children
+	alarms    alarms           // when leases expire and requests time out
 
 	// Sums over all devices, for shares.
 	ceiling      gpu.MiB
@@ -31,14 +33,15 @@ type Book struct {
 // New returns an empty book.
 func New() *Book {
 	return &Book{
-		devices:  make(map[string]*device),
-		leases:   newShelf[entry](),
-		waiting:  newShelf[waiter](),
-		users:    make(map[Owner]*Count),
-		services: make(map[string]*Count),
-		groups:   make(map[string]*Count),
-		pools:    make(map[uint64]*pool),
-		queue:    queue{lanes: make(map[laneKey]*lane), least: AnyLoad},
+		devices:   make(map[string]*device),
+		leases:    newShelf[entry](),
+		waiting:   newShelf[waiter](),
+		users:     make(map[Owner]*Count),
+		services:  make(map[string]*Count),
+		groups:    make(map[string]*Count),
+		processes: make(map[processKey]*entry),
+		pools:     make(map[uint64]*pool),
+		queue:     queue{lanes: make(map[laneKey]*lane), least: AnyLoad},
 	}
 }
 

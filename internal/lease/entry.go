@@ -34,6 +34,8 @@ type entry struct {
 	pool    *pool // of a lease that is a pool; else nil
 	from    *pool // that its memory is from; nil if it is from none
 	alarm   alarm
+	before  *entry // the neighbors in the list of the leases of its process; nil at its ends
+	after   *entry
 	want    *waiter   // the waiting request for this lease, if any
 	warned  bool      // a Warn has noted that its time limit is about to end it
 	overrun time.Time // when an Overrun last noted that its time limit is over; zero if none has
@@ -75,6 +77,7 @@ func (b *Book) insert(l *Lease, measured []gpu.MiB) (shared bool) {
 	e.own(1)
 	shared = b.leases.put(e, l.Key())
 	b.grants.put(e)
+	b.hold(e)
 	e.alarm.key = &e.key
 	b.setAlarm(e)
 	b.queue.stale = true
@@ -100,12 +103,14 @@ func (b *Book) remove(e *entry) {
 	b.dropAccounts(e.lease.Holder, e.lease.Groups...)
 	b.leases.remove(e)
 	b.grants.remove(e)
+	b.letGo(e)
 	b.alarms.remove(&e.alarm)
 	b.queue.stale = true
 }
 
 // replace replaces a lease by a new state of it that is on the same devices.
 func (b *Book) replace(e *entry, l *Lease) {
+	b.letGo(e)
 	if l.State != e.lease.State || l.Endless() != e.lease.Endless() || l.stays() != e.lease.stays() || !slices.Equal(l.Parts, e.lease.Parts) {
 		for i := range e.places {
 			e.count(i, -1)
@@ -121,6 +126,7 @@ func (b *Book) replace(e *entry, l *Lease) {
 		b.queue.stale = true
 	}
 	e.lease = l
+	b.hold(e)
 	for i := range e.places {
 		e.note(i)
 	}

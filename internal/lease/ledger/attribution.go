@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -56,19 +57,37 @@ func (k *kin) found(o kinship.Origin) (kinship.Lease, bool) {
 // register returns a register that finds the owner of a process. Holds reports whether a
 // process holds a lease that counts, and here lists these leases.
 func (k *kin) register(holds func(kinship.ID) bool, here []kinship.Lease) kinship.Register {
-	return kinship.Register{Holds: holds, Lease: k.found, Here: here}
+	return kinship.Register{Holds: holds, Lease: k.found, Here: kinship.ListLeases(here)}
 }
 
-// on returns the register of the holders on a device. It is quick for a few
-// questions about certain evidence; for all others, use holdings.
+// on returns the register of the holders on a device, for a few questions about certain
+// evidence: it takes no time for the leases of others. For all other questions, use
+// holdings.
 func (k *kin) on(uuid string) kinship.Register {
-	var here []lease.Holding // filled by the first question
+	asked := map[kinship.ID]bool{} // whether it holds a lease there
 	return k.register(func(id kinship.ID) bool {
-		if here == nil {
-			here = k.book.Holdings(uuid)
+		holds, known := asked[id]
+		if !known {
+			for held := range k.heldBy(id) {
+				if holds = held.On(uuid); holds {
+					break
+				}
+			}
+			asked[id] = holds
 		}
-		return slices.ContainsFunc(here, func(h lease.Holding) bool { return k.hasHolder(h.Lease) && processOf(h.Lease) == id })
+		return holds
 	}, nil)
+}
+
+// heldBy yields the leases whose processes are recognized by the process id, in no order.
+func (k *kin) heldBy(id kinship.ID) iter.Seq[*lease.Lease] {
+	return func(yield func(*lease.Lease) bool) {
+		for held := range k.book.HeldBy(lease.Holder{PID: id.PID, Start: id.Start, Boot: k.boot}) {
+			if k.hasHolder(held) && !yield(held) {
+				return
+			}
+		}
+	}
 }
 
 // anywhere returns the register of all leases.
@@ -87,16 +106,17 @@ func (k *kin) anywhere() kinship.Register {
 // holdings has the leases on a device at one moment.
 type holdings struct {
 	kinship.Register
-	all      []lease.Holding // oldest first
-	byHolder map[kinship.ID][]lease.Holding
+	byFence  map[uint64]lease.Holding
+	byHolder map[kinship.ID][]lease.Holding // oldest first
 }
 
 // holdings collects the leases on a device.
 func (k *kin) holdings(uuid string) holdings {
-	h := holdings{all: k.book.Granted(uuid), byHolder: map[kinship.ID][]lease.Holding{}}
-	here := make([]kinship.Lease, len(h.all))
-	for i, each := range h.all {
-		here[i] = k.of(each.Lease)
+	all := k.book.Granted(uuid)
+	h := holdings{byFence: make(map[uint64]lease.Holding, len(all)), byHolder: map[kinship.ID][]lease.Holding{}}
+	here := make([]kinship.Lease, len(all))
+	for i, each := range all {
+		here[i], h.byFence[each.Lease.Fence] = k.of(each.Lease), each
 		if k.hasHolder(each.Lease) {
 			id := processOf(each.Lease)
 			h.byHolder[id] = append(h.byHolder[id], each)
@@ -111,28 +131,29 @@ func (k *kin) holdings(uuid string) holdings {
 // tie, which says why, or which leases fit equally if there are none.
 func (h *holdings) of(p kinship.Process) ([]lease.Holding, kinship.Tie) {
 	tie, found := h.Owner(p)
-	switch {
-	case !found:
+	if !found {
 		return nil, tie
-	case len(tie.Leases) == 0:
-		return h.byHolder[tie.Holder], tie
 	}
-	var owners []lease.Holding
-	for _, each := range h.all {
-		if slices.Contains(tie.Leases, each.Lease.Fence) {
-			owners = append(owners, each)
-		}
+	return h.owners(tie), tie
+}
+
+// owners returns the leases of a tie, oldest first.
+func (h *holdings) owners(tie kinship.Tie) []lease.Holding {
+	if len(tie.Leases) == 0 {
+		return h.byHolder[tie.Holder]
 	}
-	return owners, tie
+	owners := make([]lease.Holding, len(tie.Leases))
+	for i, fence := range tie.Leases {
+		owners[i] = h.byFence[fence]
+	}
+	return owners
 }
 
 // ids returns the ids of the leases with these fences.
 func (h *holdings) ids(fences []uint64) []string {
 	var list []string
-	for _, each := range h.all {
-		if slices.Contains(fences, each.Lease.Fence) {
-			list = append(list, each.Lease.ID)
-		}
+	for _, fence := range fences {
+		list = append(list, h.byFence[fence].Lease.ID)
 	}
 	return list
 }
@@ -153,6 +174,42 @@ func charge(owners []lease.Holding, memory gpu.MiB, owned map[lease.Key]gpu.MiB)
 	owned[owners[len(owners)-1].Lease.Key()] += memory
 }
 
+// bills sums up what processes use by the leases that they share, so that many processes of
+// many leases cost one look at these leases.
+type bills struct {
+	list []bill
+	by   map[billed][]int // places in list
+}
+
+type bill struct {
+	tie    kinship.Tie
+	memory gpu.MiB
+}
+
+// billed tells most ties apart: the holder, or the first lease.
+type billed struct {
+	holder kinship.ID
+	first  uint64
+}
+
+func (b *bills) add(tie kinship.Tie, memory gpu.MiB) {
+	k := billed{holder: tie.Holder}
+	if len(tie.Leases) > 0 {
+		k = billed{first: tie.Leases[0]}
+	}
+	for _, i := range b.by[k] {
+		if slices.Equal(b.list[i].tie.Leases, tie.Leases) {
+			b.list[i].memory += memory
+			return
+		}
+	}
+	if b.by == nil {
+		b.by = map[billed][]int{}
+	}
+	b.by[k] = append(b.by[k], len(b.list))
+	b.list = append(b.list, bill{tie, memory})
+}
+
 // attribute charges the memory that was last measured on a device: to the leases whose
 // processes use it, and the rest, with that of the driver, as foreign. The ledger calls
 // it again when a lease of these processes begins or ends, so that it never leases memory
@@ -165,21 +222,21 @@ func (s *state) attribute(o *observed) {
 		here = s.standing.holdings(uuid)
 	}
 	var known gpu.MiB
-	var shared []func() // charges to several leases, which take the room that the others leave
+	var shared bills // for several leases, which take the room that the others leave
 	for _, u := range o.used {
-		owners, _ := here.of(u.Process)
-		switch len(owners) {
-		case 0:
+		tie, found := here.Owner(u.Process)
+		if !found {
 			continue
-		case 1:
-			charge(owners, u.memory, o.owned)
-		default:
-			shared = append(shared, func() { charge(owners, u.memory, o.owned) })
 		}
 		known += u.memory
+		if len(tie.Leases) == 1 || len(tie.Leases) == 0 && len(here.byHolder[tie.Holder]) == 1 {
+			charge(here.owners(tie), u.memory, o.owned)
+		} else {
+			shared.add(tie, u.memory)
+		}
 	}
-	for _, charge := range shared {
-		charge()
+	for _, b := range shared.list {
+		charge(here.owners(b.tie), b.memory, o.owned)
 	}
 	for _, h := range s.book.Noted(uuid) { // those without processes any more, too
 		s.book.Observe(h.Lease.Key(), uuid, o.owned[h.Lease.Key()])
@@ -193,7 +250,7 @@ func (s *state) attribute(o *observed) {
 // concerns reports whether processes of a lease were measured on a device.
 func (s *state) concerns(o *observed, held *lease.Lease) bool {
 	r, l := s.standing.register(nil, nil), s.standing.of(held)
-	return slices.ContainsFunc(o.used, func(u usedBy) bool { return r.Concerns(u.Process, l) })
+	return slices.ContainsFunc(o.used, func(u *usedBy) bool { return r.Concerns(u.Process, l) })
 }
 
 // foreign returns the memory that processes under no lease use on a device.

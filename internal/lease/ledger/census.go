@@ -55,18 +55,19 @@ type usedBy struct {
 	memory gpu.MiB
 	name   string
 	kind   gpu.ProcessKind
+	gone   bool // it is not among those that use the device any more
 }
 
 // used returns the processes of a sample with their facts. It leaves out those that have
 // just ended.
-func (c *census) used(processes []gpu.Process, now time.Time) []usedBy {
+func (c *census) used(processes []gpu.Process, now time.Time) []*usedBy {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer c.memory.Weed(now)
-	var used []usedBy
+	var used []*usedBy
 	for _, p := range processes {
 		if id, err := c.Identify(p.PID); err == nil {
-			used = append(used, usedBy{c.memory.See(id, now, unlocked{c}), p.Memory.Or(0), p.Name, p.Kind})
+			used = append(used, &usedBy{Process: c.memory.See(id, now, unlocked{c}), memory: p.Memory.Or(0), name: p.Name, kind: p.Kind})
 		}
 	}
 	return used

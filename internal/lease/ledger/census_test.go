@@ -41,7 +41,7 @@ func TestSilentProcess(t *testing.T) {
 	t.Cleanup(func() { _ = os.WriteFile(filepath.Join(root, strconv.Itoa(silent), "environ"), nil, 0o600) })
 	c := census{Table: process.At(root)}
 	now := time.Now()
-	first := make(chan []usedBy)
+	first := make(chan []*usedBy)
 	go func() { first <- c.used([]gpu.Process{{PID: silent}}, now) }()
 	if used := c.used([]gpu.Process{{PID: other}}, now); len(used) != 1 || used[0].Origin.Lease != "a" {
 		t.Errorf("on the other device are %+v", used)

@@ -1,17 +1,22 @@
 package ledger
 
 import (
+	"iter"
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // observed is a device as the ledger knows it.
 type observed struct {
 	placement.Observation
-	used  []usedBy              // the measured use of each process
+	used []*usedBy // the measured use of each process
+	relatives
 	total gpu.MiB               // the memory in use, with that of the driver itself
 	owned map[lease.Key]gpu.MiB // by lease: the part of total that its processes use
 
@@ -21,6 +26,39 @@ type observed struct {
 	// driver is the memory that the driver uses for itself, which nobody can ever
 	// lease: the least that was ever measured beyond what processes use.
 	driver gpu.Opt[gpu.MiB]
+}
+
+// relatives finds the processes of a sample by whom they may work for.
+type relatives struct {
+	below map[process.ID][]*usedBy     // by a process: itself, and what descends from it
+	under map[kinship.Origin][]*usedBy // by the lease that they were started under
+}
+
+func relativesOf(used []*usedBy) relatives {
+	r := relatives{below: map[process.ID][]*usedBy{}, under: map[kinship.Origin][]*usedBy{}}
+	for _, u := range used {
+		for _, id := range u.Ancestry {
+			r.below[id] = append(r.below[id], u)
+		}
+		if u.Origin.Lease != "" {
+			r.under[u.Origin] = append(r.under[u.Origin], u)
+		}
+	}
+	return r
+}
+
+// forget removes processes from a device, with the memory that they used.
+func (s *state) forget(o *observed, which iter.Seq[*usedBy]) {
+	some := false
+	for u := range which {
+		u.gone, some = true, true
+		o.total -= u.memory
+	}
+	if some {
+		o.used = slices.DeleteFunc(o.used, func(u *usedBy) bool { return u.gone })
+		s.attribute(o)
+		s.refresh(o.Device.UUID)
+	}
 }
 
 // most returns how much memory of a device could be leased if nobody held any.
@@ -90,9 +128,11 @@ func (s *state) refresh(uuid string) {
 // Observe takes in the latest measurement of a device: its state, and how much
 // each process uses. It does not wait for the journal.
 func (l *Ledger) Observe(o placement.Observation) {
-	var used []usedBy
+	var used []*usedBy
+	var kin relatives
 	if o.Sample != nil {
 		used = l.census.used(o.Sample.Processes, time.Now())
+		kin = relativesOf(used)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,7 +149,7 @@ func (l *Ledger) Observe(o placement.Observation) {
 		}
 	}
 	if o.Sample != nil {
-		d.used, d.total = used, totalOf(o.Sample, used)
+		d.used, d.relatives, d.total = used, kin, totalOf(o.Sample, used)
 		d.driver = placement.OwnUse(o.Sample, d.driver)
 		d.recent.Add(o.Sample)
 		l.attribute(d)
@@ -142,7 +182,7 @@ func (s *state) rebuild() {
 }
 
 // totalOf returns the memory in use on a device.
-func totalOf(s *gpu.Sample, used []usedBy) gpu.MiB {
+func totalOf(s *gpu.Sample, used []*usedBy) gpu.MiB {
 	var sum gpu.MiB
 	for _, u := range used {
 		sum += u.memory

@@ -1,14 +1,17 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // holders ends the leases that are bound to processes when those processes end.
@@ -17,7 +20,7 @@ type holders struct {
 	watches *watches // its lock is taken before that of the ledger
 
 	// The lock of the ledger guards these.
-	outlived map[process.ID]bool // holders that have ended while remaining processes keep their leases
+	outlived map[process.ID]int  // holders that have ended while remaining processes keep their leases, with the lowest pid of those by the last samples
 	killed   map[process.ID]bool // holders that a signal ended, as far as the kernel tells, until their leases have ended
 	backlog  backlog
 
@@ -25,7 +28,7 @@ type holders struct {
 }
 
 func newHolders(l *Ledger, table process.Table) holders {
-	h := holders{l: l, outlived: map[process.ID]bool{}, killed: map[process.ID]bool{}, backlog: backlog{ends: map[overdue]bool{}, unwatched: map[uint64]*lease.Lease{}}}
+	h := holders{l: l, outlived: map[process.ID]int{}, killed: map[process.ID]bool{}, backlog: backlog{ends: map[overdue]bool{}, unwatched: map[uint64]*lease.Lease{}}}
 	h.watches = newWatches(table, func(id process.ID, killed bool) { l.holders.exited(id, killed) })
 	return h
 }
@@ -104,7 +107,7 @@ func (h *holders) releaseIfUnused(id process.ID, now time.Time) (remaining []pro
 	h.l.forgetExited(id)
 	bound := h.l.bound(id)
 	if remaining = h.l.remaining(id); len(remaining) > 0 && len(bound) > 0 {
-		h.outlived[id] = true
+		h.outlived[id] = remaining[0].PID
 		return remaining
 	}
 	delete(h.outlived, id)
@@ -127,29 +130,39 @@ func (h *holders) follow(id process.ID, remaining []process.ID) {
 }
 
 // releaseUnused has the clerk release the leases whose remaining processes have
-// left the devices since. The caller holds mu.
+// left the devices since. It looks at each process once, however many holders have ended.
+// The caller holds mu.
 func (h *holders) releaseUnused() {
+	if len(h.outlived) == 0 {
+		return
+	}
+	lowest := map[process.ID]int{}
+	for uuid, o := range h.l.devices {
+		here := h.l.standing.on(uuid)
+		for _, u := range o.used {
+			for id := range here.Above(u.Process) {
+				if pid := u.ID().PID; lowest[id] == 0 || pid < lowest[id] {
+					lowest[id] = pid
+				}
+			}
+		}
+	}
 	for id := range h.outlived {
-		if len(h.l.remaining(id)) == 0 {
+		if pid := lowest[id]; pid != 0 {
+			h.outlived[id] = pid
+		} else {
 			h.endLater(overdue{process: id})
 		}
 	}
 }
 
 // keptBy returns the lowest pid of the processes that keep a lease whose own process has
-// ended, or 0 if its process has not ended. The caller holds mu.
+// ended, by the last samples, or 0 if its process has not ended. The caller holds mu.
 func (h *holders) keptBy(held *lease.Lease) int {
-	id := processOf(held)
-	if held.Binding != lease.ByProcess || !h.outlived[id] {
+	if held.Binding != lease.ByProcess {
 		return 0
 	}
-	lowest := 0
-	for _, each := range h.l.remaining(id) {
-		if lowest == 0 || each.PID < lowest {
-			lowest = each.PID
-		}
-	}
-	return lowest
+	return h.outlived[processOf(held)]
 }
 
 // resume watches the holders of the leases from before a restart, and releases
@@ -192,9 +205,9 @@ func (h *holders) keep(each *lease.Lease) bool {
 	h.l.mu.Lock()
 	remaining := h.l.remaining(id)
 	if len(remaining) > 0 && each.Holder.Boot == h.l.boot {
-		h.outlived[id] = true
+		h.outlived[id] = remaining[0].PID
 	}
-	outlived := h.outlived[id]
+	_, outlived := h.outlived[id]
 	h.l.mu.Unlock()
 	if !outlived {
 		return false
@@ -245,46 +258,66 @@ func (h *holders) releaseExited(leases []*lease.Lease) {
 // has left the devices, so a process that uses no device keeps no lease.
 
 // remaining lists the living processes that use a device under the leases of a
-// holder, each once and without the holder itself. It leaves out a process that
-// has a nearer lease.
+// holder, each once and without the holder itself, by their pids. It leaves out a process
+// that has a nearer lease.
 func (s *state) remaining(holder process.ID) []process.ID {
 	var list []process.ID
 	for uuid, o := range s.devices {
 		here := s.standing.on(uuid)
-		for _, u := range o.used {
-			if here.Under(u.Process, holder) && !slices.Contains(list, u.ID()) && s.processes.Alive(u.ID()) {
-				list = append(list, u.ID())
+		for u := range s.tied(o, holder) {
+			for id := range here.Above(u.Process) {
+				if id == holder && s.processes.Alive(u.ID()) {
+					list = append(list, u.ID())
+				}
 			}
 		}
 	}
-	return list
+	slices.SortFunc(list, func(a, b process.ID) int { return cmp.Compare(a.PID, b.PID) })
+	return slices.Compact(list)
 }
 
-// bound lists the leases that are bound to a process.
-func (s *state) bound(id process.ID) []*lease.Lease {
-	return slices.DeleteFunc(s.book.Leases(), func(held *lease.Lease) bool {
-		return held.Binding != lease.ByProcess || processOf(held) != id || held.Holder.Boot != s.boot
-	})
+// tied yields the processes on a device that are a holder, descend from it, or were started
+// under one of its leases. It takes no time for the others.
+func (s *state) tied(o *observed, holder process.ID) iter.Seq[*usedBy] {
+	return func(yield func(*usedBy) bool) {
+		for _, u := range o.below[holder] {
+			if !u.gone && !yield(u) {
+				return
+			}
+		}
+		for held := range s.standing.heldBy(holder) {
+			for _, u := range o.under[kinship.Origin{Lease: held.ID, Fence: held.Fence, UID: held.Holder.UID}] {
+				if !u.gone && !slices.Contains(u.Ancestry, holder) && !yield(u) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// bound lists the leases that are bound to a process, oldest grant first.
+func (s *state) bound(id process.ID) (bound []*lease.Lease) {
+	for held := range s.book.HeldBy(lease.Holder{PID: id.PID, Start: id.Start, Boot: s.boot}) {
+		if held.Binding == lease.ByProcess {
+			bound = append(bound, held)
+		}
+	}
+	slices.SortFunc(bound, func(a, b *lease.Lease) int { return cmp.Compare(a.Fence, b.Fence) })
+	return bound
 }
 
 // forgetExited removes a process that has ended from its devices, with the memory
 // it used: the kernel took that back before it reported the end. It also removes
 // the other processes of its leases that have ended.
 func (s *state) forgetExited(id process.ID) {
-	r := s.standing.register(nil, nil)
-	for uuid, o := range s.devices {
-		before := len(o.used)
-		o.used = slices.DeleteFunc(o.used, func(u usedBy) bool {
-			ended := r.Tied(u.Process, id) && !s.processes.Alive(u.ID())
-			if ended {
-				o.total -= u.memory
+	for _, o := range s.devices {
+		s.forget(o, func(yield func(*usedBy) bool) {
+			for u := range s.tied(o, id) {
+				if !s.processes.Alive(u.ID()) && !yield(u) {
+					return
+				}
 			}
-			return ended
 		})
-		if len(o.used) < before {
-			s.attribute(o)
-			s.refresh(uuid)
-		}
 	}
 }
 

@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -38,7 +37,7 @@ func (l *Ledger) Unshared(held *lease.Lease) bool {
 // one that outlives its process: no process on the device would keep it. The caller holds
 // mu.
 func (l *Ledger) mayPark(held *lease.Lease) error {
-	if held.Binding == lease.ByProcess && l.holders.outlived[processOf(held)] {
+	if l.holders.keptBy(held) != 0 {
 		return fmt.Errorf("park %s: %w: its process has ended, and only those that it left on the device keep it", held.ID, lease.ErrUnparkable)
 	}
 	service := l.settings.Services[held.Holder.Service]
@@ -162,15 +161,12 @@ func (s *state) vacate(parked *lease.Lease) {
 			continue
 		}
 		here := s.standing.holdings(p.GPU)
-		o.used = slices.DeleteFunc(o.used, func(u usedBy) bool {
-			owners, _ := here.of(u.Process)
-			gone := len(owners) == 1 && owners[0].Lease == parked
-			if gone {
-				o.total -= u.memory
+		s.forget(o, func(yield func(*usedBy) bool) {
+			for _, u := range o.used {
+				if owners, _ := here.of(u.Process); len(owners) == 1 && owners[0].Lease == parked && !yield(u) {
+					return
+				}
 			}
-			return gone
 		})
-		s.attribute(o)
-		s.refresh(p.GPU)
 	}
 }

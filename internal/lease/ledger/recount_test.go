@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -73,6 +74,9 @@ func (r *recounted) lease(l *lease.Lease) {
 		r.wrong("lease %s has fence %d of %d, or another has it too", l.ID, l.Fence, r.book.Fence())
 	}
 	r.fences[l.Fence] = true
+	if held := slices.Collect(r.book.HeldBy(l.Holder)); l.Holder.PID != 0 && !slices.Contains(held, l) || slices.ContainsFunc(held, func(other *lease.Lease) bool { return r.book.Lease(other.Key()) != other }) {
+		r.wrong("the process of %s has %d leases in the book, and %s or another is wrong", l.ID, len(held), l.ID)
+	}
 	used := l.Total()
 	if l.Pool {
 		used.Memory -= r.taken[l.Fence]

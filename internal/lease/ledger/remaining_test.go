@@ -33,7 +33,7 @@ func until(t *testing.T, what string, happened func() bool) {
 func (k *keeper) isOutlived(id process.ID) bool {
 	k.Ledger.mu.RLock()
 	defer k.Ledger.mu.RUnlock()
-	return k.holders.outlived[id]
+	return k.holders.outlived[id] != 0
 }
 
 func identify(t *testing.T, pid int) process.ID {

@@ -1,8 +1,9 @@
 package ledger
 
 import (
-	"maps"
+	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
@@ -276,6 +277,18 @@ func (l *Ledger) DevicesOf(service, user string) ([]string, error) {
 // Queue returns the leases and the waiting requests at one moment, for deciding whose
 // turn it is. A request that waits for a quota or a limit has no rooms.
 func (l *Ledger) Queue() placement.Pressure {
+	p := l.pressure()
+	slices.SortFunc(p.Holdings, func(a, b placement.Holding) int { // the largest first; nobody has to wait for it
+		if c := cmp.Or(strings.Compare(a.GPU, b.GPU), cmp.Compare(b.Memory, a.Memory)); c != 0 {
+			return c
+		}
+		return cmp.Or(strings.Compare(a.Key.ID, b.Key.ID), cmp.Compare(a.Fence, b.Fence))
+	})
+	return p
+}
+
+// pressure does the part of Queue that needs the lock. The holdings are in no order.
+func (l *Ledger) pressure() placement.Pressure {
 	l.mu.Lock() // not RLock: Waiting sorts the queue
 	defer l.mu.Unlock()
 	parents := map[lease.Key]bool{}
@@ -291,10 +304,10 @@ func (l *Ledger) Queue() placement.Pressure {
 		}
 	}
 	var p placement.Pressure
-	for _, uuid := range slices.Sorted(maps.Keys(l.devices)) {
-		for _, h := range l.book.Holdings(uuid) {
-			service := l.settings.Services[h.Lease.Holder.Service]
+	for uuid := range l.devices {
+		for h := range l.book.On(uuid) {
 			if h.Lease.State == lease.Active {
+				service := l.settings.Services[h.Lease.Holder.Service]
 				parkable := service.ParksItself(h.Lease) && !parents[h.Lease.Key()] && l.mayPark(h.Lease) == nil
 				p.Holdings = append(p.Holdings, placement.HoldingOf(uuid, h, parkable))
 			}

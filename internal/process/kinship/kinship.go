@@ -17,6 +17,7 @@
 package kinship
 
 import (
+	"iter"
 	"slices"
 	"strconv"
 
@@ -144,7 +145,29 @@ type Register struct {
 	Lease func(Origin) (Lease, bool)
 	// Here lists the leases that count for the question, oldest first. Owner, Scoped and
 	// Certain use it.
-	Here []Lease
+	Here Leases
+}
+
+// Leases lists leases, oldest first, by what a process may belong to them. A process that
+// belongs to a lease by certain evidence costs no look at the others.
+type Leases struct {
+	scoped, likely []Lease // those with a scope, and those that processes may belong to by evidence that is not certain
+	fences         map[uint64]bool
+}
+
+// ListLeases lists leases that come oldest first.
+func ListLeases(all []Lease) Leases {
+	list := Leases{fences: make(map[uint64]bool, len(all))}
+	for _, l := range all {
+		list.fences[l.Fence] = true
+		switch {
+		case len(l.Scope) > 0:
+			list.scoped = append(list.scoped, l)
+		case !l.Bound || l.Unit != "":
+			list.likely = append(list.likely, l)
+		}
+	}
+	return list
 }
 
 // Owner returns the leases of a process, by the strongest evidence there is. It returns
@@ -165,8 +188,8 @@ func (r Register) Owner(p Process) (Tie, bool) {
 // user of the process does not matter.
 func (r Register) Scoped(p Process) (Tie, bool) {
 	t := Tie{By: Scope}
-	for i := range r.Here {
-		l := &r.Here[i]
+	for i := range r.Here.scoped {
+		l := &r.Here.scoped[i]
 		if !p.inScope(l.Scope) {
 			continue
 		}
@@ -190,7 +213,7 @@ func (r Register) Certain(p Process) (Tie, bool) {
 	switch {
 	case !good:
 		return Tie{}, false
-	case slices.ContainsFunc(r.Here, func(here Lease) bool { return here.Fence == l.Fence }):
+	case r.Here.fences[l.Fence]:
 		return Tie{By: Environment, Leases: []uint64{l.Fence}}, true
 	}
 	return Tie{By: Environment, Holder: l.Holder}, l.Holder != ID{} && r.Holds(l.Holder)
@@ -206,21 +229,20 @@ func (r Register) startedUnder(p Process) (Lease, bool) {
 	return l, stands && len(l.Scope) == 0 && p.Origin.names(l)
 }
 
-// Under reports whether a process works for a holder other than itself, by descent or by
-// its environment, and for no nearer one. The holder need not hold anything any more.
-func (r Register) Under(p Process, holder ID) bool {
-	if p.ID() == holder {
-		return false
-	}
-	for _, id := range p.Ancestry {
-		if id == holder {
-			return true
+// Above yields the processes that a process may work for, nearest first: its ancestors, to
+// the first that holds something, and if none does, the holder of the lease that it was
+// started under. They need not hold anything any more.
+func (r Register) Above(p Process) iter.Seq[ID] {
+	return func(yield func(ID) bool) {
+		for i, id := range p.Ancestry {
+			if i > 0 && !yield(id) || r.Holds(id) {
+				return
+			}
 		}
-		if r.Holds(id) {
-			return false
+		if l, good := r.startedUnder(p); good && l.Holder != (ID{}) && !slices.Contains(p.Ancestry, l.Holder) {
+			yield(l.Holder)
 		}
 	}
-	return r.Tied(p, holder)
 }
 
 // Tied reports whether a process is a holder, descends from it, or was started under one of its

@@ -2,6 +2,7 @@ package kinship
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 )
 
@@ -25,7 +26,7 @@ func register() Register {
 	return Register{
 		Holds: func(p ID) bool { return p == a.Holder || p == id(20) },
 		Lease: func(c Origin) (Lease, bool) { return a, c.Lease == a.ID },
-		Here:  []Lease{a},
+		Here:  ListLeases([]Lease{a}),
 	}
 }
 
@@ -56,7 +57,7 @@ func TestOwner(t *testing.T) {
 // An origin leads to the other leases of the holder where the one that it names is not.
 func TestOwnerByTheHolderOfAnOrigin(t *testing.T) {
 	r := register()
-	r.Here = nil
+	r.Here = Leases{}
 	if got, found := r.Owner(from(Origin{"a", 5, 7}, line(30))); !found || !reflect.DeepEqual(got, Tie{By: Environment, Holder: id(10)}) {
 		t.Errorf("it belongs to %v, %v", got, found)
 	}
@@ -66,7 +67,7 @@ func TestOwnerByTheHolderOfAnOrigin(t *testing.T) {
 	}
 }
 
-func TestUnder(t *testing.T) {
+func TestAbove(t *testing.T) {
 	good := Origin{"a", 5, 7}
 	for name, test := range map[string]struct {
 		process     Process
@@ -82,8 +83,8 @@ func TestUnder(t *testing.T) {
 		"a stranger":                     {Process{Ancestry: line(30)}, false, false},
 	} {
 		r := register()
-		if got := r.Under(test.process, id(10)); got != test.under {
-			t.Errorf("%s: Under = %v", name, got)
+		if got := slices.Contains(slices.Collect(r.Above(test.process)), id(10)); got != test.under {
+			t.Errorf("%s: it is under process 10: %v", name, got)
 		}
 		if got := r.Tied(test.process, id(10)); got != test.tied {
 			t.Errorf("%s: Tied = %v", name, got)

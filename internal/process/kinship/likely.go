@@ -34,9 +34,9 @@ func (r Register) likely(f *Facts) (Tie, bool) {
 		t := Tie{By: kind.by}
 		var first *Lease
 		belongs := true
-		for i := range r.Here {
-			l := &r.Here[i]
-			if len(l.Scope) > 0 || !kind.fits(f, l) {
+		for i := range r.Here.likely {
+			l := &r.Here.likely[i]
+			if !kind.fits(f, l) {
 				continue
 			}
 			if first == nil {

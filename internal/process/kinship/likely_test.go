@@ -20,7 +20,7 @@ func here(leases ...Lease) Register {
 			i := slices.IndexFunc(leases, func(l Lease) bool { return l.ID == c.Lease })
 			return leases[max(i, 0)], i >= 0
 		},
-		Here: leases,
+		Here: ListLeases(leases),
 	}
 }
 
@@ -28,7 +28,11 @@ func here(leases ...Lease) Register {
 func (r Register) ids(t Tie) []string {
 	var list []string
 	for _, fence := range t.Leases {
-		list = append(list, r.Here[fence-1].ID)
+		for _, l := range slices.Concat(r.Here.scoped, r.Here.likely) {
+			if l.Fence == fence {
+				list = append(list, l.ID)
+			}
+		}
 	}
 	return list
 }

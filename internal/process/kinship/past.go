@@ -3,8 +3,9 @@ package kinship
 // Past remembers the last lease of each process, to find the processes that are left over
 // from a lease that has ended. The zero Past is empty.
 type Past struct {
-	ended map[ID]ending
-	order []ID // keys of ended, oldest first
+	ended   map[ID]ending
+	origins map[Origin]ID // keys of ended
+	order   []ID          // keys of ended, oldest first
 }
 
 // remembered is the number of processes whose last lease a Past remembers.
@@ -28,13 +29,17 @@ func (p *Past) Note(l Lease, at uint64) {
 		holder.Start = l.Fence // no process has pid 0, so this key is unique
 	}
 	if p.ended == nil {
-		p.ended = map[ID]ending{}
+		p.ended, p.origins = map[ID]ending{}, map[Origin]ID{}
 	}
-	if _, known := p.ended[holder]; !known {
+	before, known := p.ended[holder]
+	if !known {
 		p.order = append(p.order, holder)
 	}
-	p.ended[holder] = ending{Origin{l.ID, l.Fence, l.UID}, at}
+	delete(p.origins, before.origin)
+	origin := Origin{l.ID, l.Fence, l.UID}
+	p.ended[holder], p.origins[origin] = ending{origin, at}, holder
 	if len(p.order) > remembered {
+		delete(p.origins, p.ended[p.order[0]].origin)
 		delete(p.ended, p.order[0])
 		p.order = p.order[1:]
 	}
@@ -52,10 +57,8 @@ func (p *Past) LeaseOf(process Process) string {
 	if process.Origin.Lease == "" {
 		return ""
 	}
-	for _, e := range p.ended {
-		if e.origin == process.Origin && e.saw(process.ID()) {
-			return e.origin.Lease
-		}
+	if holder, known := p.origins[process.Origin]; known && p.ended[holder].saw(process.ID()) {
+		return process.Origin.Lease
 	}
 	return ""
 }

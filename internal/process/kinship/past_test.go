@@ -38,7 +38,7 @@ func TestPast(t *testing.T) {
 	for n := range remembered {
 		past.Note(Lease{ID: "b", Fence: uint64(n), Holder: ID{PID: 1000 + n}}, 100)
 	}
-	if got := past.LeaseOf(Process{Ancestry: line(10)}); got != "" || len(past.ended) != remembered || len(past.order) != remembered {
+	if got := past.LeaseOf(Process{Ancestry: line(10)}); got != "" || len(past.ended) != remembered || len(past.origins) != remembered || len(past.order) != remembered {
 		t.Errorf("after many: %q, and %d processes are remembered", got, len(past.ended))
 	}
 }
