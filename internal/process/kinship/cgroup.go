@@ -23,22 +23,18 @@ func ParseCgroups(text string) []string {
 }
 
 // inScope reports whether a control group of the process, or one around it, has one of
-// these names. A program that may make control groups cannot enter the scope of a pod by
-// choosing a name: of the groups named like pods, only the outermost counts, and none
-// counts inside the service manager of a user, who may make any group there.
+// these names, where nobody can choose the name to enter the scope; see unchosen. Only a
+// name from the journal of an older berth may be that of a slice.
 func (f *Facts) inScope(names []string) bool {
-	return len(names) > 0 && slices.ContainsFunc(f.Cgroups, func(path string) bool {
-		inPod := false // or inside the service manager of a user
-		one := Facts{Cgroups: []string{path}}
-		return one.inside(func(component string) bool {
-			pod := podIn(component) != ""
-			if pod && inPod {
-				return false
-			}
-			inPod = inPod || pod || strings.HasPrefix(component, "user@")
-			return named(component, names)
-		})
-	})
+	if len(names) == 0 {
+		return false
+	}
+	for component, kind := range f.unchosen() {
+		if slices.ContainsFunc(names, func(name string) bool { return sameScope(component, name) && (kind != noScope || !MayScope(name)) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // sameScope reports whether a control group has this name. It ignores the endings .slice

@@ -1,6 +1,7 @@
 package kinship
 
 import (
+	"iter"
 	"slices"
 	"strings"
 )
@@ -45,31 +46,43 @@ const containerID = 64 // hexadecimal digits
 // ActsOn reports whether berth may act on the process for a lease with this scope. If a
 // unit is the reason, it returns the unit; then all processes of the unit must belong to
 // one user, see OneUser.
+func (f *Facts) ActsOn(scope []string) (in string, may bool) {
+	for component, kind := range f.unchosen() {
+		if kind != noScope && named(component, scope) {
+			if kind == unit {
+				in = component
+			}
+			return in, true
+		}
+	}
+	return "", false
+}
+
+// unchosen yields the control groups of the process and around it that count for a scope,
+// with their kinds: those whose names the program and its user cannot choose.
 //
 // Of nested pods and of nested containers only the outermost counts, and a unit only
 // outside of all others, because programs may make control groups with any name below
 // their own. So may users below their service manager, where nothing counts.
-func (f *Facts) ActsOn(scope []string) (in string, may bool) {
-	for _, path := range f.Cgroups {
-		seen := map[scopeKind]bool{}
-		for component := range strings.SplitSeq(path, "/") {
-			if strings.HasPrefix(component, "user@") {
-				break
-			}
-			kind := kindOf(component)
-			outermost := kind != noScope && !seen[kind] && (kind != unit || len(seen) == 0)
-			if outermost && named(component, scope) {
-				if kind == unit {
-					in = component
+func (f *Facts) unchosen() iter.Seq2[string, scopeKind] {
+	return func(yield func(string, scopeKind) bool) {
+		for _, path := range f.Cgroups {
+			seen := map[scopeKind]bool{}
+			for component := range strings.SplitSeq(path, "/") {
+				if strings.HasPrefix(component, "user@") {
+					break
 				}
-				return in, true
-			}
-			if kind != noScope {
-				seen[kind] = true
+				kind := kindOf(component)
+				counts := component != "" && component != ".." && !seen[kind] && (kind != unit || len(seen) == 0)
+				if counts && !yield(component, kind) {
+					return
+				}
+				if kind != noScope {
+					seen[kind] = true
+				}
 			}
 		}
 	}
-	return "", false
 }
 
 // Around reports whether one of the process's control groups, or one around them, has
