@@ -59,8 +59,8 @@ func TestEndSparesOthers(t *testing.T) {
 }
 
 // What the scope of a lease must not reach is left alone, told once, and not tried
-// again while it runs. A process that leaves the scope after it was asked to end is
-// not killed.
+// again while it runs. It does not hide what is started later. A process that leaves the
+// scope after it was asked to end is not killed.
 func TestStopSparesWhatTheScopeMustNotReach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		world := newWorld()
@@ -73,17 +73,23 @@ func TestStopSparesWhatTheScopeMustNotReach(t *testing.T) {
 			held := over(5000)
 			held[0].Lease.Scope = []string{"kubepods"}
 			w.Look(gpuA, time.Now(), held, nil)
-			if i == 3 {
+			switch i {
+			case 3:
 				world.mu.Lock()
 				world.barred[pid(2)] = true
 				world.mu.Unlock()
+			case 40:
+				if got, want := world.codes(), "lease_over_limit lease_stopped lease_over_limit"; got != want {
+					t.Errorf("told %s, want %s", got, want)
+				}
+				world.start(pid(4), 0)
 			}
 		}
 		synctest.Wait()
-		if got, want := world.sent(), "terminated 1, terminated 2"; got != want {
+		if got, want := world.sent(), "terminated 1, terminated 2, terminated 4"; got != want {
 			t.Errorf("signals: %s, want %s", got, want)
 		}
-		if got, want := world.codes(), "lease_over_limit lease_stopped"; got != want {
+		if got, want := world.codes(), "lease_over_limit lease_stopped lease_over_limit lease_stopped lease_over_limit"; got != want {
 			t.Fatalf("told %s, want %s", got, want)
 		}
 		e := world.events[1]

@@ -17,14 +17,17 @@ import (
 
 // stopped is a lease that stays after its processes were ended.
 type stopped struct {
-	at   time.Time    // when they had been ended
-	left []process.ID // processes that had not ended by then
+	at     time.Time    // when they had been ended
+	left   []process.ID // processes that had not ended by then
+	spared []process.ID // processes that were left alone; people were told
 }
 
 // settling reports whether a measurement of a lease may still include processes that
 // berth ends, so that it says nothing about their successors. The caller holds mu.
 func (w *Watchdog) settling(fence uint64, sampled time.Time) bool {
-	maps.DeleteFunc(w.stopped, func(_ uint64, s stopped) bool { return !w.settles(s, sampled) })
+	maps.DeleteFunc(w.stopped, func(_ uint64, s stopped) bool {
+		return !w.settles(s, sampled) && !slices.ContainsFunc(s.spared, w.processes.Alive)
+	})
 	s, is := w.stopped[fence]
 	return is && w.settles(s, sampled)
 }
@@ -34,11 +37,12 @@ func (w *Watchdog) settles(s stopped, sampled time.Time) bool {
 }
 
 // settle notes that processes of a lease were ended, so that the watchdog begins to count
-// anew with the next measurement.
-func (w *Watchdog) settle(fence uint64, left []process.ID) {
+// anew with the next measurement. It does not wait for those that were spared: they run on,
+// and what is started beside them is watched.
+func (w *Watchdog) settle(fence uint64, left, spared []process.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.stopped[fence] = stopped{at: time.Now(), left: left}
+	w.stopped[fence] = stopped{at: time.Now(), left: left, spared: spared}
 	for _, d := range w.devices {
 		delete(d.over, fence)
 	}
@@ -60,6 +64,15 @@ func (w *Watchdog) usersDone(fence uint64) {
 	}
 }
 
+// hasStopped reports whether processes of a lease were ended, and those that were left or
+// spared then still run.
+func (w *Watchdog) hasStopped(fence uint64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, is := w.stopped[fence]
+	return is
+}
+
 // stopUsers begins to end the processes that use the devices of a lease, once, and keeps
 // the lease, as the kernel does when a memory control group is full. It ends only the
 // processes that it finds first, because a program that is started again meanwhile has
@@ -75,7 +88,7 @@ func (w *Watchdog) stopUsers(l *lease.Lease, e Ending) {
 		defer w.usersDone(fence)
 		t := w.membersOf(l, kinship.Authority(), w.leases.Users)
 		first, spared := w.look(t)
-		if len(first) == 0 && len(spared) == 0 { // they or the lease have ended meanwhile
+		if len(first) == 0 && (len(spared) == 0 || w.hasStopped(fence)) { // they or the lease have ended meanwhile, or people were told that they are spared
 			return
 		}
 		w.noteEnding(e)
@@ -88,7 +101,7 @@ func (w *Watchdog) stopUsers(l *lease.Lease, e Ending) {
 		if ctx.Err() != nil {
 			return
 		}
-		w.settle(fence, append(slices.Clone(left), spared...))
+		w.settle(fence, left, spared)
 		if len(left) > 0 {
 			w.complain(l, left)
 		}

@@ -166,6 +166,8 @@ func (w *Watchdog) Look(on gpu.Device, now time.Time, holdings []lease.Holding, 
 	for id := range before.told {
 		if w.processes.Alive(id) {
 			after.told[id] = true
+		} else {
+			delete(w.ending, id) // of one that could not be ended
 		}
 	}
 	for _, h := range holdings {

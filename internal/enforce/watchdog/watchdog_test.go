@@ -532,6 +532,13 @@ func TestStrangerThatCannotBeEnded(t *testing.T) {
 			"(operation not permitted: the daemon must run as root to end those of others)" {
 			t.Errorf("the event is %+v", e)
 		}
+		world.mu.Lock()
+		delete(world.ends, pid(7)) // it ends by itself
+		world.mu.Unlock()
+		w.Look(gpuA, world.next(), nil, nil)
+		if len(w.ending) != 0 {
+			t.Errorf("still being ended: %v", w.ending)
+		}
 	})
 }
 
