@@ -84,6 +84,8 @@ func (c *climb) smaller(held ledger.Held, parent bool) (to, most gpu.MiB, why st
 		why = fmt.Sprintf("it was granted %s ago, and keep_seconds is %s", words.Duration(age.Round(time.Second)), words.Duration(c.set.Keep))
 	case samples == 0:
 		why = "its programs have not used a device yet"
+	case c.Peaks.Partial(held.Fence):
+		why = "berth has not measured it since its grant: it stood when the daemon was started"
 	case least >= size && needed < size:
 		why = fmt.Sprintf("services.%s.min_memory_mb is %s; its programs used up to %s", held.Holder.Service, least.Beside(most), most.Beside(least))
 	case to >= size:

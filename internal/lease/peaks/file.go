@@ -1,15 +1,27 @@
 package peaks
 
 import (
+	"cmp"
 	"slices"
+	"time"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 // document is the content of the file.
 type document struct {
-	Entries []*Entry `json:"entries"`
+	Entries []*Entry  `json:"entries"`
+	Running []running `json:"running,omitempty"`
+}
+
+// running is what was measured of a lease that has not ended.
+type running struct {
+	Fence   uint64  `json:"fence"`
+	Peak    gpu.MiB `json:"peak_mb"`
+	Samples int     `json:"samples"`
+	Partial bool    `json:"partial,omitempty"`
 }
 
 // New returns Peaks that know nothing and are kept in no file.
@@ -25,6 +37,7 @@ func newPeaks(path string) *Peaks {
 // begins anew: a guess is not worth refusing to start.
 func Open(path string) (*Peaks, *file.Damage) {
 	p := newPeaks(path)
+	p.began = when.Now()
 	return p, p.file.Load(p.take)
 }
 
@@ -38,6 +51,11 @@ func (p *Peaks) take(d document) error {
 				e.raise(r)
 			}
 			p.entries[e.Key] = e
+		}
+	}
+	for _, r := range d.Running {
+		if r.Peak >= 0 && r.Peak <= mostMemory && r.Samples > 0 && len(p.running) < keptRunning {
+			p.running[r.Fence] = use{peak: r.Peak, samples: r.Samples, partial: r.Partial, written: r.Peak, last: map[string]time.Time{}, latest: p.began}
 		}
 	}
 	return nil
@@ -77,9 +95,15 @@ const mostSeconds = 1e9
 // they have its text, and a power loss would then take everything that was learned.
 func (p *Peaks) write() error {
 	all := p.All()
-	d := document{make([]*Entry, len(all))}
+	d := document{Entries: make([]*Entry, len(all))}
 	for i := range all {
 		d.Entries[i] = &all[i]
 	}
+	p.mu.Lock()
+	for fence, u := range p.running {
+		d.Running = append(d.Running, running{fence, u.peak, u.samples, u.partial})
+	}
+	p.mu.Unlock()
+	slices.SortFunc(d.Running, func(a, b running) int { return cmp.Compare(a.Fence, b.Fence) })
 	return p.file.Save(d)
 }

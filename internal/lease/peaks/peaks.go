@@ -124,7 +124,8 @@ func (e *Entry) Asked() gpu.MiB {
 
 // Peaks remembers runs. Use New or Open to make one.
 type Peaks struct {
-	file *file.State[document]
+	file  *file.State[document]
+	began time.Time // what was measured before is known from the file alone; zero if nothing was
 
 	mu      sync.Mutex // guards what follows
 	entries map[Key]*Entry
@@ -154,6 +155,8 @@ type use struct {
 	latest  time.Time            // on any device
 	load    gpu.Percent          // sum of loads
 	loads   int                  // how many they are
+	partial bool                 // it may have been measured by a daemon that did not write it down
+	written gpu.MiB              // of peak, in the file or on the way there
 }
 
 // used returns what was measured.
@@ -270,7 +273,7 @@ func (p *Peaks) Use(l *lease.Lease, uuid string, measured gpu.MiB, load gpu.Opt[
 	u, known := p.running[l.Fence]
 	if !known {
 		p.dropStale()
-		u.last = map[string]time.Time{}
+		u.last, u.partial = map[string]time.Time{}, l.Granted.Before(p.began)
 	}
 	if !at.After(u.last[uuid]) {
 		return
@@ -280,6 +283,10 @@ func (p *Peaks) Use(l *lease.Lease, uuid string, measured gpu.MiB, load gpu.Opt[
 	u.latest = at
 	if percent, known := load.Get(); known {
 		u.load, u.loads = u.load+percent, u.loads+1
+	}
+	if u.peak > u.written+u.written/32 || !known { // less is within the margin of whoever goes by it
+		u.written = u.peak
+		p.file.Change(writeAfter)
 	}
 	p.running[l.Fence] = u
 }
@@ -291,6 +298,14 @@ func (p *Peaks) Most(fence uint64) (most gpu.MiB, samples int) {
 	defer p.mu.Unlock()
 	u := p.running[fence]
 	return u.peak, u.samples
+}
+
+// Partial reports whether a lease may have used more than Most says: it was granted before
+// the daemon began, and no daemon has written down what it used until then.
+func (p *Peaks) Partial(fence uint64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.running[fence].partial
 }
 
 // Used returns what was measured of the lease with a fence so far, or until it ended a

@@ -274,6 +274,47 @@ func TestOfferThatWasTaken(t *testing.T) {
 	})
 }
 
+// What a lease used is known to the next daemon. Of a lease that stood before the daemon
+// began, and that no daemon has written down, nobody knows what it used.
+func TestMostAcrossARestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history.json")
+	synctest.Test(t, func(t *testing.T) {
+		p, damage := Open(path)
+		if damage != nil {
+			t.Fatal(damage)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- p.Run(ctx) }()
+		fresh, silent := held("fresh", "", 60_000), held("silent", "", 60_000)
+		fresh.Granted, silent.Granted = time.Now(), time.Now()
+		watch(p, fresh, 55_000, fewSamples)
+		time.Sleep(2 * writeAfter) // simulated
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		again, damage := Open(path)
+		if damage != nil {
+			t.Fatal(damage)
+		}
+		for _, l := range []*lease.Lease{fresh, silent} {
+			again.Use(l, "GPU-a", 5000, gpu.Opt[gpu.Percent]{}, noon.Add(time.Hour))
+		}
+		if most, samples := again.Most(fresh.Fence); most != 55_000 || samples != fewSamples*len(fresh.Parts)+1 || again.Partial(fresh.Fence) {
+			t.Errorf("of the first %v are known in %d samples", most, samples)
+		}
+		if !again.Partial(silent.Fence) {
+			t.Error("nobody measured the second one, and it passes for known")
+		}
+		late := held("late", "", 60_000)
+		late.Granted = time.Now()
+		if watch(again, late, 5000, 1); again.Partial(late.Fence) {
+			t.Error("one that was granted since passes for unknown")
+		}
+	})
+}
+
 func TestKeptAcrossRestarts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history.json")
 	synctest.Test(t, func(t *testing.T) {
