@@ -39,7 +39,7 @@ func (r *Reclaim) optimize(ctx context.Context, by access.Actor, b api.Optimize,
 		return api.Optimization{}, ErrUnmeasured
 	}
 	if !b.DryRun {
-		end, err := r.begin(ctx, lease.OwnerOf(&by))
+		end, err := r.begin(ctx, &by)
 		if err != nil {
 			return api.Optimization{}, err
 		}
@@ -51,17 +51,34 @@ func (r *Reclaim) optimize(ctx context.Context, by access.Actor, b api.Optimize,
 }
 
 // begin waits until no other optimization runs. The caller calls end when its own is
-// over.
-func (r *Reclaim) begin(ctx context.Context, by lease.Owner) (end func(), err error) {
-	if err := r.ask(by); err != nil {
+// over. The daemon, which runs one at a time, waits for one of a user that is next, and not
+// for the users behind it.
+func (r *Reclaim) begin(ctx context.Context, by *access.Actor) (end func(), err error) {
+	if by.Door == access.Itself {
+		return func() { <-r.running }, enter(ctx, r.running)
+	}
+	owner := lease.OwnerOf(by)
+	if err = r.ask(owner); err != nil {
 		return nil, err
 	}
+	if err = enter(ctx, r.turn); err == nil {
+		err = enter(ctx, r.running)
+		<-r.turn
+	}
+	if err != nil {
+		r.leave(owner)
+		return nil, err
+	}
+	return func() { <-r.running; r.leave(owner) }, nil
+}
+
+// enter waits until there is room in a channel, and takes it.
+func enter(ctx context.Context, room chan<- struct{}) error {
 	select {
-	case r.running <- struct{}{}:
-		return func() { <-r.running; r.leave(by) }, nil
+	case room <- struct{}{}:
+		return nil
 	case <-ctx.Done():
-		r.leave(by)
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 }
 

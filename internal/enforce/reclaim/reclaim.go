@@ -130,6 +130,7 @@ var rungs = []struct {
 type Reclaim struct {
 	Options
 	running chan struct{} // has room for one: the running optimization
+	turn    chan struct{} // has room for one: the optimization of a user that is next
 	changed chan struct{} // has room for one value, sent when the settings have changed
 	woken   chan struct{} // has room for one value, sent when a lease is to get its size back
 	ranOut  chan struct{} // has room for one value, sent when the memory of a device has run out
@@ -145,7 +146,6 @@ type Reclaim struct {
 
 // fullness is the memory of a device that has run out before.
 type fullness struct {
-	now      bool      // whether it is out
 	due      bool      // whether Run has to do something about it
 	relieved time.Time // when Run last did
 }
@@ -168,7 +168,7 @@ func New(o Options) *Reclaim {
 	if o.Program == nil {
 		o.Program = func(lease.Key) (string, time.Duration) { return "", 0 }
 	}
-	r := &Reclaim{Options: o, settings: o.Settings, running: make(chan struct{}, 1), changed: make(chan struct{}, 1), woken: make(chan struct{}, 1), ranOut: make(chan struct{}, 1), full: map[string]fullness{}, growing: map[uint64]bool{}, asking: map[lease.Owner]bool{}}
+	r := &Reclaim{Options: o, settings: o.Settings, running: make(chan struct{}, 1), turn: make(chan struct{}, 1), changed: make(chan struct{}, 1), woken: make(chan struct{}, 1), ranOut: make(chan struct{}, 1), full: map[string]fullness{}, growing: map[uint64]bool{}, asking: map[lease.Owner]bool{}}
 	r.counts.Freed = map[string]gpu.MiB{}
 	for _, rung := range rungs {
 		r.counts.Freed[rung.name] = 0
@@ -245,25 +245,23 @@ func (r *Reclaim) fuller(threshold float64) (list []string) {
 	return list
 }
 
-// Full takes notice of whether the memory of a device has run out. When it runs out, Run
-// releases what the dead hold there, and asks programs to trim their caches, without
-// waiting for the interval. Full does not block.
+// Full takes notice of whether the memory of a device is out, with each sample of it. While
+// it is, Run releases what the dead hold there, and asks programs to trim their caches,
+// without waiting for the interval, until that succeeds, and once per calm. Full does not
+// block.
 func (r *Reclaim) Full(uuid string, out bool, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f := r.full[uuid]
-	if f.now == out {
+	if !out || !f.relieved.IsZero() && now.Sub(f.relieved) < calm {
 		return
 	}
-	f.now = out
-	if out && (f.relieved.IsZero() || now.Sub(f.relieved) >= calm) {
-		f.due = true
-		select {
-		case r.ranOut <- struct{}{}:
-		default: // Run is about to look anyway
-		}
-	}
+	f.due = true
 	r.full[uuid] = f
+	select {
+	case r.ranOut <- struct{}{}:
+	default: // Run is about to look anyway
+	}
 }
 
 // relieve goes up the first rungs for the devices whose memory has run out: those that
@@ -273,8 +271,6 @@ func (r *Reclaim) relieve(ctx context.Context) {
 	r.mu.Lock()
 	for uuid, f := range r.full {
 		if f.due {
-			f.due, f.relieved = false, time.Now()
-			r.full[uuid] = f
 			gpus = append(gpus, uuid)
 		}
 	}
@@ -282,7 +278,15 @@ func (r *Reclaim) relieve(ctx context.Context) {
 	if len(gpus) == 0 || !r.Monitor.Running() {
 		return
 	}
-	if _, err := r.optimize(ctx, access.Daemon(), api.Optimize{}, gpus, nil, Dead, Trim); err != nil && ctx.Err() == nil {
-		r.Log.Warn("memory ran out, and getting some back failed", "error", err)
+	if _, err := r.optimize(ctx, access.Daemon(), api.Optimize{}, gpus, nil, Dead, Trim); err != nil {
+		if ctx.Err() == nil {
+			r.Log.Warn("memory ran out, and getting some back failed", "error", err)
+		}
+		return // it stays due, and the next sample wakes Run
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, uuid := range gpus {
+		r.full[uuid] = fullness{relieved: time.Now()}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -591,6 +592,30 @@ func TestShrinkLeaves(t *testing.T) {
 	}
 }
 
+// A lease that was measured by an earlier daemon, which did not write that down, may have
+// used all that it asked for.
+func TestShrinkLeavesWhatNobodyMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, s := newWorld("A"), settings()
+		h := w.add("large", "A", 5000, 400)
+		h.Holder.Service = "batch"
+		r := w.reclaim(s)
+		learned, damage := peaks.Open(filepath.Join(t.TempDir(), "history.json"))
+		if damage != nil {
+			t.Fatal(damage)
+		}
+		r.Peaks = learned
+		learned.Use(&h.Lease, "A", 400, gpu.Opt[gpu.Percent]{}, time.Now())
+		o, err := r.Optimize(t.Context(), access.Daemon(), api.Optimize{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rung := o.Rungs[3]; len(rung.Done) != 0 || len(rung.Left) != 1 || !strings.Contains(rung.Left[0].Text, "berth has not measured it since its grant") {
+			t.Errorf("%+v", rung)
+		}
+	})
+}
+
 // A lease is parked only if it may be, and is idle.
 func TestParkLeaves(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -683,7 +708,7 @@ func TestTurns(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if !busy(access.Daemon()) {
+		if !busy(user(99)) {
 			t.Error("one too many waits")
 		}
 		leave()
@@ -808,6 +833,61 @@ func TestMemoryThatRunsOutIsCleanedUpAtOnce(t *testing.T) {
 		flicker()
 		if synctest.Wait(); asked != 2 {
 			t.Errorf("asked %d times after a minute", asked)
+		}
+		cancel()
+		group.Wait()
+	})
+}
+
+// Memory that stays out, or is out again, is relieved once a minute, also if others had the
+// daemon wait.
+func TestMemoryThatIsOutAgainIsRelieved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("A")
+		asked := 0
+		w.add("cache", "A", 4000, 4000)
+		w.trims["cache"] = func() { asked++ }
+		r := w.reclaim(settings())
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() { r.Run(ctx) })
+		sample := func(seconds int, out bool) {
+			for range seconds {
+				r.Full("A", out, time.Now())
+				time.Sleep(time.Second) // simulated
+			}
+			synctest.Wait()
+		}
+		sample(10, true)
+		sample(10, false)
+		sample(20, true) // within the minute
+		if asked != 1 {
+			t.Errorf("asked %d times within a minute", asked)
+		}
+		sample(120, true)
+		if asked != 3 {
+			t.Errorf("asked %d times in 160 s", asked)
+		}
+		sample(90, false)
+		w.stopped = true // for a moment
+		sample(1, true)
+		w.stopped = false
+		if sample(1, true); asked != 4 {
+			t.Errorf("asked %d times after a relief that failed", asked)
+		}
+		sample(90, false)
+		r.running <- struct{}{} // an optimization of a user runs, and others wait
+		for uid := range mostWaiting + 1 {
+			group.Go(func() {
+				_, _ = r.Optimize(ctx, access.Actor{UID: uid, Door: access.Socket, Role: access.User}, api.Optimize{}, func(*lease.Lease) bool { return false })
+			})
+		}
+		synctest.Wait()
+		sample(1, true)
+		first := asked
+		<-r.running
+		if sample(50, false); first != 4 || asked != 5 {
+			t.Errorf("asked %d times while users waited, and %d times afterwards", first, asked)
 		}
 		cancel()
 		group.Wait()
