@@ -144,6 +144,28 @@ func TestCrowdIsLookedAtOnce(t *testing.T) {
 	}
 }
 
+// The processes of the machine are read once for a launcher, however many parts it has.
+func TestFamilyReadsTheMachineOnce(t *testing.T) {
+	c := newCrowd(t, 2, 1, 1, 4)
+	launcher := c.only("a-0-0")
+	few := allocated(func() { c.Family(launcher, 1) })
+	for i := range 200 {
+		part := c.grant(t, fmt.Sprintf("part-%d", i), c.launchers[0])
+		c.locked(func() {
+			_, err := c.apply(lease.Release{Key: part.Key(), By: access.Daemon()}, time.Now())
+			if part.Parent = launcher.ID; err == nil {
+				_, err = c.apply(lease.Grant{Lease: part}, time.Now())
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})()
+	}
+	if many := allocated(func() { c.Family(launcher, 1) }); many > 20*few {
+		t.Errorf("it takes %d bytes without parts, and %d with 200", few, many)
+	}
+}
+
 // took reports how long something takes at least: others use the machine too.
 func took(b *testing.B, what string, do func()) {
 	least := time.Hour

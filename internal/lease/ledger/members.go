@@ -123,18 +123,57 @@ func (l *Ledger) Orphan(pid int) (ended string, line []process.ID) {
 // The mandate by which berth acts decides which of the members it reaches: see
 // kinship.Mandate.
 func (l *Ledger) Members(k lease.Key, fence uint64) []process.ID {
-	members, _ := l.Scoped(k, fence)
-	return members
+	return l.membersOf(func() []*lease.Lease {
+		if held := l.book.Lease(k); held != nil && held.Fence == fence {
+			return []*lease.Lease{held}
+		}
+		return nil
+	})
 }
 
 // Family lists the members of a lease and of its children: a share that holds for a
-// launcher also holds for the programs that it starts.
+// launcher also holds for the programs that it starts. It reads the processes of the
+// machine once.
 func (l *Ledger) Family(k lease.Key, fence uint64) []process.ID {
-	members := l.Members(k, fence)
-	for _, held := range l.View().Leases {
-		if held.Parent == k.ID && held.Key().Owner == k.Owner {
-			members = append(members, l.Members(held.Key(), held.Fence)...)
+	return l.membersOf(func() (family []*lease.Lease) {
+		if held := l.book.Lease(k); held != nil && held.Fence == fence {
+			family = append(family, held)
 		}
+		for held := range l.book.After(0) {
+			if held.Parent == k.ID && held.Key().Owner == k.Owner {
+				family = append(family, held)
+			}
+		}
+		return family
+	})
+}
+
+// membersOf lists the members of leases that list returns, which has the lock.
+func (l *Ledger) membersOf(list func() []*lease.Lease) (members []process.ID) {
+	l.mu.RLock()
+	var scoped, plain []*lease.Lease
+	for _, held := range list() {
+		if len(held.Scope) > 0 {
+			scoped = append(scoped, held)
+		} else {
+			plain = append(plain, held)
+		}
+	}
+	roots, holders := l.rootsOf(plain)
+	register := kinship.Register{}
+	if len(scoped) > 0 {
+		register = l.standing.anywhere()
+	}
+	l.mu.RUnlock()
+	if len(roots) > 0 {
+		family, own := l.census.Family(), l.census.ownLine()
+		for holder, roots := range roots {
+			members = append(members, family.Members(holder, roots, holders, own)...)
+		}
+	}
+	for _, held := range scoped {
+		in, _ := l.census.inScope(held, processOf(held), register)
+		members = append(members, in...)
 	}
 	return members
 }
@@ -162,55 +201,64 @@ func (l *Ledger) Users(k lease.Key, fence uint64) (users, barred []process.ID) {
 func (l *Ledger) Scoped(k lease.Key, fence uint64) (members, barred []process.ID) {
 	l.mu.RLock()
 	held := l.book.Lease(k)
-	if held == nil || held.Fence != fence {
+	if held == nil || held.Fence != fence || len(held.Scope) == 0 {
 		l.mu.RUnlock()
-		return nil, nil
+		return l.Members(k, fence), nil
 	}
-	var holder process.ID
-	var roots, others []process.ID
-	scoped := len(held.Scope) > 0
-	register := kinship.Register{}
-	if scoped {
-		register, holder = l.standing.anywhere(), processOf(held)
-	} else {
-		holder, roots, others = l.rootsOf(held)
-	}
+	register := l.standing.anywhere()
 	l.mu.RUnlock()
-	switch {
-	case scoped:
-		return l.census.inScope(held, holder, register)
-	case len(roots) == 0:
-		return nil, nil
-	}
-	return l.census.Family().Members(holder, roots, others, l.census.ownLine()), nil
+	return l.census.inScope(held, processOf(held), register)
 }
 
-// rootsOf returns the holder of a lease, the processes that the members of the lease
-// descend from, and the holders of all other leases. The holder is zero if the lease has
-// none from this boot.
-func (s *state) rootsOf(held *lease.Lease) (holder process.ID, roots, others []process.ID) {
-	if s.standing.hasHolder(held) {
-		holder = processOf(held)
-		roots = append(roots, holder)
+// rootsOf returns the processes that the members of leases without a scope descend from, by
+// the holder of the leases, and the holders of all leases. The holder is zero for leases
+// that have none from this boot. It looks at each device once.
+func (s *state) rootsOf(leases []*lease.Lease) (roots map[process.ID][]process.ID, holders []process.ID) {
+	roots = map[process.ID][]process.ID{}
+	here := map[string]map[uint64]process.ID{} // by device: the leases there, with their holders
+	for _, held := range leases {
+		var holder process.ID
+		if s.standing.hasHolder(held) {
+			holder = processOf(held)
+			roots[holder] = []process.ID{holder}
+		}
+		for _, p := range held.Parts {
+			if here[p.GPU] == nil {
+				here[p.GPU] = map[uint64]process.ID{}
+			}
+			here[p.GPU][held.Fence] = holder
+		}
 	}
-	for _, p := range held.Parts {
-		o := s.devices[p.GPU]
+	for uuid, wanted := range here {
+		o := s.devices[uuid]
 		if o == nil || len(o.used) == 0 {
 			continue
 		}
-		here := s.standing.holdings(p.GPU)
+		on := s.standing.holdings(uuid)
 		for _, u := range o.used {
-			if tie, found := here.Owner(u.Process); found && s.standing.isMember(tie, held) {
-				roots = append(roots, u.ID())
+			tie, found := on.Owner(u.Process)
+			if !found || !tie.By.Certain() {
+				continue
+			}
+			for _, h := range on.owners(tie) {
+				if holder, is := wanted[h.Lease.Fence]; is {
+					roots[holder] = append(roots[holder], u.ID())
+					if len(tie.Leases) == 0 {
+						break // the others are of the same holder
+					}
+				}
 			}
 		}
 	}
-	for _, other := range s.book.Leases() {
-		if s.standing.hasHolder(other) && processOf(other) != holder {
-			others = append(others, processOf(other))
+	if len(roots) == 0 {
+		return nil, nil
+	}
+	for held := range s.book.After(0) {
+		if s.standing.hasHolder(held) {
+			holders = append(holders, processOf(held))
 		}
 	}
-	return holder, roots, others
+	return roots, holders
 }
 
 // Moved reports whether a process that was a member of a lease belongs to

@@ -23,14 +23,13 @@ func ParseCgroups(text string) []string {
 }
 
 // inScope reports whether a control group of the process, or one around it, has one of
-// these names, where nobody can choose the name to enter the scope; see unchosen. Only a
-// name from the journal of an older berth may be that of a slice.
+// these names, where nobody can choose the name to enter the scope; see unchosen.
 func (f *Facts) inScope(names []string) bool {
 	if len(names) == 0 {
 		return false
 	}
-	for component, kind := range f.unchosen() {
-		if slices.ContainsFunc(names, func(name string) bool { return sameScope(component, name) && (kind != noScope || !MayScope(name)) }) {
+	for component := range f.unchosen() {
+		if named(component, names) {
 			return true
 		}
 	}

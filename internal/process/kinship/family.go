@@ -42,19 +42,20 @@ func (f Family) Tree(roots []ID) []ID {
 // there may be a circle.
 const maxDepth = 1000
 
-// descends reports whether a process is from, or descends from it.
-func (f Family) descends(id, from ID) bool {
+// line returns a process and its ancestors; none if it has ended.
+func (f Family) line(id ID) map[ID]bool {
+	line := map[ID]bool{}
 	if f[id.PID].ID != id {
-		return false
+		return line
 	}
 	for depth, pid := 0, id.PID; depth <= maxDepth; depth++ {
 		r, there := f[pid]
-		if !there || r.ID == from {
-			return there
+		if !there {
+			break
 		}
-		pid = r.Parent
+		line[r.ID], pid = true, r.Parent
 	}
-	return false
+	return line
 }
 
 // Members lists the living processes of a holder: the roots, which are the holder and the
@@ -66,7 +67,8 @@ func (f Family) descends(id, from ID) bool {
 // because members may be ended. If the holder is one of them, Members leaves out all
 // processes that the daemon has started too.
 func (f Family) Members(holder ID, roots, others, own []ID) []ID {
-	others = slices.DeleteFunc(slices.Clone(others), func(other ID) bool { return f.descends(holder, other) })
+	line := f.line(holder)
+	others = slices.DeleteFunc(slices.Clone(others), func(other ID) bool { return line[other] })
 	spared := append(f.Tree(others), own...)
 	if slices.Contains(own, holder) {
 		spared = append(spared, f.Tree(own[:1])...)

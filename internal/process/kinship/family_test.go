@@ -43,7 +43,7 @@ func TestTree(t *testing.T) {
 		t.Errorf("another process with the pid has %v", got)
 	}
 	circle := family([2]int{2, 3}, [2]int{3, 2})
-	if got := circle.Tree(line(9)); len(got) != 0 || circle.descends(id(2), id(9)) {
+	if got := circle.Tree(line(9)); len(got) != 0 || circle.line(id(2))[id(9)] {
 		t.Errorf("in a circle: %v", got)
 	}
 }
