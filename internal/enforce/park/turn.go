@@ -35,7 +35,7 @@ type Action struct {
 // On a device that a request waits for, Turn moves nobody for the requests behind it: the
 // book would not grant them what it keeps for the first.
 func Turn(now time.Time, p placement.Pressure) Plan {
-	t := turn{now: now, pressure: p, host: p.Host, spoken: map[string]bool{}, chosen: map[uint64]bool{}}
+	t := newTurn(now, p)
 	for _, w := range p.Wants {
 		t.serve(w)
 	}
@@ -49,11 +49,19 @@ func Turn(now time.Time, p placement.Pressure) Plan {
 
 type turn struct {
 	now      time.Time
-	pressure placement.Pressure
-	host     gpu.MiB         // memory of the machine that is still free
-	spoken   map[string]bool // devices that a request before this one waits for
-	chosen   map[uint64]bool // leases, by fence
+	holdings map[string][]placement.Holding // by device
+	host     gpu.MiB                        // memory of the machine that is still free
+	spoken   map[string]bool                // devices that a request before this one waits for
+	chosen   map[uint64]bool                // leases, by fence
 	plan     Plan
+}
+
+func newTurn(now time.Time, p placement.Pressure) turn {
+	t := turn{now: now, holdings: map[string][]placement.Holding{}, host: p.Host, spoken: map[string]bool{}, chosen: map[uint64]bool{}}
+	for _, h := range p.Holdings {
+		t.holdings[h.GPU] = append(t.holdings[h.GPU], h)
+	}
+	return t
 }
 
 // exit says which leases have to leave a device for a request, and when they can.
@@ -136,9 +144,8 @@ func (t *turn) again(at time.Time) {
 func (t *turn) exit(w placement.Want, room placement.Room) (exit, bool) {
 	memory, slots := room.Missing, room.MissingSlots
 	var may []placement.Holding
-	for _, h := range t.pressure.Holdings {
+	for _, h := range t.holdings[room.GPU] {
 		switch {
-		case h.GPU != room.GPU:
 		case h.Leaves:
 			memory, slots = memory-h.Memory, slots-h.Slots
 		case h.Parkable && h.Priority <= w.Priority && h.Fence != w.Into && !t.chosen[h.Fence]:
@@ -270,6 +277,37 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
+// Yielding decides which parked leases let others go first, at one moment. It looks at each
+// waiting request once.
+type Yielding struct {
+	turn turn
+	soon map[string][]*soon // by device: the requests that lack room there, the oldest first
+}
+
+// soon is a request that may get a device within a turn.
+type soon struct {
+	want  placement.Want
+	room  placement.Room
+	gets  bool
+	asked bool // gets is known
+}
+
+// NewYielding returns the Yielding of a moment.
+func NewYielding(now time.Time, p placement.Pressure) *Yielding {
+	y := &Yielding{turn: newTurn(now, p), soon: map[string][]*soon{}}
+	for _, w := range p.Wants {
+		for _, room := range w.Rooms {
+			if room.Missing > 0 || room.MissingSlots > 0 {
+				y.soon[room.GPU] = append(y.soon[room.GPU], &soon{want: w, room: room})
+			}
+		}
+	}
+	for _, list := range y.soon {
+		slices.SortStableFunc(list, func(a, b *soon) int { return a.want.Since.Compare(b.want.Since) })
+	}
+	return y
+}
+
 // Yields reports whether a parked lease lets others go first, instead of already waiting
 // for its turn in the queue: a request of its priority or a higher one has waited longer
 // for the same device, and gets it within a turn because others are parked for it.
@@ -277,22 +315,28 @@ func compareBool(a, b bool) int {
 // The queue goes by the shares of users before it goes by age. Without Yields, a service
 // whose user has something else would wait forever while two others take turns: the one
 // that was parked last would always be ahead of it.
-func Yields(now time.Time, p placement.Pressure, parked placement.Holding) bool {
-	return slices.ContainsFunc(p.Wants, func(w placement.Want) bool {
-		if w.Into == parked.Fence || w.Priority < parked.Priority || !w.Since.Before(parked.Since) {
+func (y *Yielding) Yields(parked placement.Holding) bool {
+	for _, s := range y.soon[parked.GPU] {
+		switch {
+		case !s.want.Since.Before(parked.Since):
 			return false
+		case s.want.Into == parked.Fence || s.want.Priority < parked.Priority:
+		case y.gets(s):
+			return true
 		}
-		t := turn{now: now, pressure: p, host: p.Host}
-		return slices.ContainsFunc(w.Rooms, func(room placement.Room) bool {
-			if room.GPU != parked.GPU || room.Missing <= 0 && room.MissingSlots <= 0 {
-				return false
-			}
-			e, possible := t.exit(w, room)
-			turn := time.Duration(0)
-			for _, h := range e.leaves {
-				turn = max(turn, h.Rules.Keep+h.Rules.Slice)
-			}
-			return possible && !e.at.After(now.Add(turn))
-		})
-	})
+	}
+	return false
+}
+
+// gets reports whether a request gets a device within a turn.
+func (y *Yielding) gets(s *soon) bool {
+	if !s.asked {
+		e, possible := y.turn.exit(s.want, s.room)
+		turn := time.Duration(0)
+		for _, h := range e.leaves {
+			turn = max(turn, h.Rules.Keep+h.Rules.Slice)
+		}
+		s.asked, s.gets = true, possible && !e.at.After(y.turn.now.Add(turn))
+	}
+	return s.gets
 }

@@ -34,7 +34,7 @@ func TestYields(t *testing.T) {
 		{"itself", older(func(w *placement.Want) { w.Into = 9 }), holding(1, 100, 600), false},
 	} {
 		p := placement.Pressure{Host: 1 << 20, Holdings: []placement.Holding{x.holder}, Wants: []placement.Want{x.want}}
-		if got := park.Yields(at(700), p, parked); got != x.yields {
+		if got := park.NewYielding(at(700), p).Yields(parked); got != x.yields {
 			t.Errorf("%s: %v", x.name, got)
 		}
 	}

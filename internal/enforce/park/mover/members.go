@@ -154,6 +154,16 @@ func (p *Mover) newMembers(r *record) error {
 	if err != nil {
 		return err
 	}
+	news, err := p.addMembers(r, list)
+	if err != nil || !news {
+		return err
+	}
+	return p.write()
+}
+
+// addMembers does the part of newMembers that needs mu, and reports whether there is
+// something new.
+func (p *Mover) addMembers(r *record, list []moved) (news bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all, found, more := slices.Clone(r.Processes), false, gpu.MiB(0)
@@ -171,18 +181,18 @@ func (p *Mover) newMembers(r *record) error {
 	if more > 0 {
 		host, err := p.hostFor(r.Simulated, identities(r.Processes))
 		if err != nil {
-			return err
+			return false, err
 		}
 		if r.Phase == move.Parking {
 			host.Coming -= memory(r.Processes) // that memory is there by now
 		}
 		if why := host.Refuse(more); why != "" {
-			return refuse(r.Key.ID, move.NoHost, why, "")
+			return false, refuse(r.Key.ID, move.NoHost, why, "")
 		}
 	}
 	if !found && more == 0 {
-		return nil
+		return false, nil
 	}
 	r.Processes = all
-	return p.write()
+	return true, nil
 }

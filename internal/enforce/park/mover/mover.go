@@ -98,6 +98,8 @@ type Options struct {
 type Mover struct {
 	Options
 	file     *file.State[document]
+	writes   shared[error]
+	looks    shared[*look]
 	nudged   chan struct{} // has room for one value, sent when some lease may have to be parked
 	posted   chan struct{} // has room for one value, sent when there are news
 	roomLock chan struct{} // has room for one value; its sender may check whether a device has room
@@ -314,6 +316,10 @@ func (p *Mover) do(r *record, act park.Act, tell []gpu.Event) {
 		for _, e := range tell {
 			p.Publish(e)
 		}
+		return
+	case park.Write:
+		_ = p.write() // write reports its errors itself; the book is right, and the next daemon goes by it
+		return
 	case park.Release, park.Forget:
 		if r.paceless {
 			r.paceless = false
@@ -343,8 +349,6 @@ func (p *Mover) do(r *record, act park.Act, tell []gpu.Event) {
 		}
 	case park.Drop:
 		r.Processes = nil
-	case park.Write:
-		_ = p.write() // write reports its errors itself; the book is right, and the next daemon goes by it
 	case park.Forget:
 		delete(p.leases, r.Fence)
 	}

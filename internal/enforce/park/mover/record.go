@@ -194,15 +194,19 @@ func (d *document) check() (err error) {
 	return err
 }
 
-// write writes the file. The caller holds mu. Processes do not survive a power
-// loss, so the file does not have to either.
-func (p *Mover) write() error {
+// write writes the file. Its callers share the writes, and hold no lock: the file has every
+// lease. Processes do not survive a power loss, so the file does not have to either.
+func (p *Mover) write() error { return p.writes.do(p.writeAll) }
+
+func (p *Mover) writeAll() error {
+	p.mu.Lock()
 	d := document{Boot: p.Boot, Leases: []kept{}, Unknown: p.damaged}
 	for _, r := range p.leases {
 		if r.Phase != "" {
 			d.Leases = append(d.Leases, r.kept)
 		}
 	}
+	p.mu.Unlock()
 	slices.SortFunc(d.Leases, func(a, b kept) int { return cmp.Compare(a.Fence, b.Fence) })
 	if err := p.file.SaveUnsynced(d); err != nil {
 		p.Log.Warn("what is parked cannot be written down", "file", p.Path, "error", err)

@@ -87,7 +87,11 @@ func (p *Mover) turn(now time.Time) time.Time {
 	pressure := p.Leases.Queue()
 	parkable := p.overlay(&pressure, now)
 	plan := park.Turn(now, pressure)
-	p.spare(func(fence uint64) bool { return slices.Contains(plan.Spare, fence) })
+	spare := map[uint64]bool{}
+	for _, fence := range plan.Spare {
+		spare[fence] = true
+	}
+	p.spare(func(fence uint64) bool { return spare[fence] })
 	for _, a := range plan.Warn {
 		p.caution(a, now)
 	}
@@ -227,10 +231,17 @@ func (p *Mover) confine() (any bool) {
 		}
 	}
 	p.mu.Unlock()
+	intruders, looked := map[uint64]bool{}, map[string]bool{} // fences, and devices
 	for _, r := range list {
-		if slices.ContainsFunc(p.Leases.Processes(r.GPU), func(on ledger.Process) bool {
-			return on.Lease != nil && on.Lease.Fence == r.Fence && on.Memory > remains && on.By.Certain()
-		}) {
+		if !looked[r.GPU] {
+			looked[r.GPU] = true
+			for _, on := range p.Leases.Processes(r.GPU) {
+				if on.Lease != nil && on.Memory > remains && on.By.Certain() {
+					intruders[on.Lease.Fence] = true
+				}
+			}
+		}
+		if intruders[r.Fence] {
 			p.happen(r, park.Intruded)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -147,9 +148,21 @@ func (p *Mover) prepare(ctx context.Context, r *record, o *order) error {
 			return refuse(o.key.ID, move.Unparkable, fmt.Sprintf("process %d is stopped, and does not answer the driver", m.PID), fmt.Sprintf("Continue it with kill -CONT %d.", m.PID))
 		}
 	}
+	if err := p.enter(r, o, reading.Device.Vendor == gpu.Simulated, list); err != nil {
+		return err
+	}
+	if err := p.write(); err != nil {
+		return refuse(o.key.ID, move.Unparkable, err.Error(), "")
+	}
+	return nil
+}
+
+// enter records the processes of a lease that is about to be parked, if the machine has the
+// memory for them.
+func (p *Mover) enter(r *record, o *order, simulated bool, list []moved) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r.Simulated = reading.Device.Vendor == gpu.Simulated
+	r.Simulated = simulated
 	r.Processes = nil // they must not count twice
 	host, err := p.hostFor(r.Simulated, identities(list))
 	if err != nil {
@@ -162,9 +175,6 @@ func (p *Mover) prepare(ctx context.Context, r *record, o *order) error {
 		return refuse(o.key.ID, move.Unparkable, "its programs run and have nothing on the device yet, so they may begin at any moment", "")
 	}
 	r.Processes = list
-	if err := p.write(); err != nil {
-		return refuse(o.key.ID, move.Unparkable, err.Error(), "")
-	}
 	return nil
 }
 
@@ -436,10 +446,8 @@ func (p *Mover) yield(ctx context.Context, r *record, priority int, from time.Ti
 		if time.Since(began) > turns*(rules.Keep+rules.Slice+time.Minute) {
 			return
 		}
-		pressure := p.Leases.Queue()
-		p.overlay(&pressure, time.Now())
-		p.addYielding(&pressure, r)
-		if !park.Yields(time.Now(), pressure, self) || wait(ctx, longestLook) != nil {
+		// All look at the same moments, so that they share the looks.
+		if !p.looks.do(p.look).yields(self) || wait(ctx, longestLook-time.Duration(time.Now().UnixNano())%longestLook) != nil {
 			return
 		}
 		if now := p.Leases.Lease(r.Key, r.Fence); now == nil || now.State != lease.Parked {
@@ -448,27 +456,45 @@ func (p *Mover) yield(ctx context.Context, r *record, priority int, from time.Ti
 	}
 }
 
-// addYielding adds to the wants the other parked leases on the device of r that wait for
-// their turn and let others go first.
-func (p *Mover) addYielding(pressure *placement.Pressure, r *record) {
+// look is what parked leases go by that may have to let others go first, at one moment.
+type look struct {
+	mu    sync.Mutex // guards turns
+	turns *park.Yielding
+}
+
+func (l *look) yields(parked placement.Holding) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.turns.Yields(parked)
+}
+
+// look looks at the queue. The parked leases that let others go first are among the wants.
+func (p *Mover) look() *look {
+	now, pressure := time.Now(), p.Leases.Queue()
+	p.overlay(&pressure, now)
+	asked := map[uint64]bool{}
+	for _, w := range pressure.Wants {
+		asked[w.Into] = true
+	}
 	p.mu.Lock()
 	var others []*record
 	since := map[uint64]time.Time{}
 	for _, o := range p.leases {
-		asked := slices.ContainsFunc(pressure.Wants, func(w placement.Want) bool { return w.Into == o.Fence })
-		if o != r && o.GPU == r.GPU && o.Phase == move.Parked && !o.from.IsZero() && !asked {
+		if o.Phase == move.Parked && !o.from.IsZero() && !asked[o.Fence] {
 			others = append(others, o)
 			since[o.Fence] = o.from
 		}
 	}
 	p.mu.Unlock()
+	sums := p.Leases.Sums()
 	for _, o := range others {
 		if held := p.Leases.Lease(o.Key, o.Fence); held != nil && held.State == lease.Parked {
-			part, sum := held.Parts[0], p.Leases.Sums()[o.GPU]
+			part, sum := held.Parts[0], sums[o.GPU]
 			pressure.Wants = append(pressure.Wants, placement.Want{
 				Into: o.Fence, Priority: held.Priority, Since: since[o.Fence],
 				Rooms: []placement.Room{{GPU: o.GPU, Missing: part.Memory - sum.Available(), MissingSlots: part.Slots - sum.FreeSlots()}},
 			})
 		}
 	}
+	return &look{turns: park.NewYielding(now, pressure)}
 }
