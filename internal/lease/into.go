@@ -34,8 +34,19 @@ func (r *Request) For() string {
 // Returning returns the request with which a parked lease asks for what it had.
 func (l *Lease) Returning() Request {
 	r := l.into(0, l.Parts[0].Memory, l.Parts[0].Slots)
-	r.Exclusive, r.Least = l.Exclusive, r.Memory
+	r.Exclusive, r.Least = l.Exclusive, l.returnsTo(0)
 	return r
+}
+
+// returnsTo returns the least memory that a part of a parked lease has to get to return: all
+// that it had. A lease that has its device alone had all that could be leased there then,
+// which is never quite the same: the driver takes more, and so do parked processes.
+func (l *Lease) returnsTo(part int) gpu.MiB {
+	memory := l.Parts[part].Memory
+	if l.Exclusive {
+		memory -= memory / 16
+	}
+	return memory
 }
 
 // Growing returns the request with which an active lease asks for this much memory on
@@ -66,11 +77,11 @@ func (b *Book) Lacks(r *Request) gpu.MiB {
 		return r.Memory
 	}
 	var most gpu.MiB
-	for i, p := range e.lease.Parts {
+	for i := range e.lease.Parts {
 		if r.Size > 0 {
 			most = max(most, e.growth(i, r.Size))
 		} else {
-			most = max(most, p.Memory-e.places[i].measured)
+			most = max(most, e.lease.returnsTo(i)-e.places[i].measured)
 		}
 	}
 	return most

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
@@ -103,14 +104,18 @@ func (r Resume) apply(b *Book, now time.Time) (Effect, error) {
 	case e.lease.State != Parked:
 		return Effect{}, fmt.Errorf("resume %s: %w: it is %s", r.ID, ErrState, string(e.lease.State))
 	}
+	l := *e.lease
+	l.Parts = slices.Clone(l.Parts)
 	for i, p := range e.lease.Parts {
-		d := e.places[i].device
-		needs := max(p.Memory-e.places[i].measured, 0)
+		d, measured := e.places[i].device, e.places[i].measured
+		if room := measured + max(d.Available(), 0); room < p.Memory && room >= l.returnsTo(i) {
+			p.Memory, l.Parts[i].Memory = room, room
+		}
+		needs := max(p.Memory-measured, 0)
 		if !d.hasRoom(needs, p.Slots, true) || !d.shares(e.lease) {
 			return Effect{}, &OverSoldError{ID: r.ID, GPU: p.GPU, Sum: d.Sum, Needs: needs, NeedsSlots: p.Slots, Alone: !d.shares(e.lease)}
 		}
 	}
-	l := *e.lease
 	l.unpark(now)
 	e.warned, e.overrun = false, time.Time{} // its time limit is later than it was
 	return b.become(e, &l, Resumed, r.By, r.Why, now), nil

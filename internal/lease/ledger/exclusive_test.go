@@ -176,3 +176,31 @@ func TestExclusiveAndLimits(t *testing.T) {
 		t.Errorf("without a slot: %v", err)
 	}
 }
+
+// A lease that has its device alone returns to it when it is alone there, also if the
+// driver, or what is parked there, leaves a little less of it than before.
+func TestExclusiveReturnsToALittleLess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		k := w.start(t)
+		k.device(0, 8000)
+		held := k.grant(want("whole", 0, alone))
+		k.park("whole")
+		other := k.grant(want("other", 10, of(2)))
+		k.device(0, 8000, used(70, 1))
+		if d := <-k.returns(t.Context(), "whole", still); d.err == nil {
+			t.Errorf("it returned beside another: %+v", d.lease)
+		}
+		k.give(other.ID, 2)
+		back := <-k.returns(t.Context(), "whole", still)
+		if back.err != nil || back.lease.State != lease.Active || back.lease.Parts[0].Memory != 7999 || held.Parts[0].Memory != 8000 {
+			t.Fatalf("it returned as %+v, %v", back.lease, back.err)
+		}
+		k.expect(0, 7999, 0, 1)
+		k.park("whole")
+		k.device(0, 8000, used(70, 1000))
+		if d := <-k.returns(t.Context(), "whole", still); d.err == nil {
+			t.Errorf("it returned to much less: %+v", d.lease)
+		}
+	})
+}
