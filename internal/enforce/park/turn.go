@@ -277,35 +277,41 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// Yielding decides which parked leases let others go first, at one moment. It looks at each
+// Yielding decides which parked leases let others go first, at one moment. It judges each
 // waiting request once.
 type Yielding struct {
-	turn turn
-	soon map[string][]*soon // by device: the requests that lack room there, the oldest first
-}
-
-// soon is a request that may get a device within a turn.
-type soon struct {
-	want  placement.Want
-	room  placement.Room
-	gets  bool
-	asked bool // gets is known
+	first map[string][]placement.Want // by device: requests that get it within a turn, the oldest first
 }
 
 // NewYielding returns the Yielding of a moment.
 func NewYielding(now time.Time, p placement.Pressure) *Yielding {
-	y := &Yielding{turn: newTurn(now, p), soon: map[string][]*soon{}}
-	for _, w := range p.Wants {
+	t, y := newTurn(now, p), &Yielding{first: map[string][]placement.Want{}}
+	wants := slices.Clone(p.Wants)
+	slices.SortStableFunc(wants, func(a, b placement.Want) int { return a.Since.Compare(b.Since) })
+	for _, w := range wants {
 		for _, room := range w.Rooms {
-			if room.Missing > 0 || room.MissingSlots > 0 {
-				y.soon[room.GPU] = append(y.soon[room.GPU], &soon{want: w, room: room})
+			before := 0 // older ones of its priority or a higher one: two go before whoever it goes before
+			for _, first := range y.first[room.GPU] {
+				if first.Priority >= w.Priority {
+					before++
+				}
+			}
+			if before < 2 && (room.Missing > 0 || room.MissingSlots > 0) && t.soon(w, room) {
+				y.first[room.GPU] = append(y.first[room.GPU], w)
 			}
 		}
 	}
-	for _, list := range y.soon {
-		slices.SortStableFunc(list, func(a, b *soon) int { return a.want.Since.Compare(b.want.Since) })
-	}
 	return y
+}
+
+// soon reports whether a request gets a device within a turn.
+func (t *turn) soon(w placement.Want, room placement.Room) bool {
+	e, possible := t.exit(w, room)
+	turn := time.Duration(0)
+	for _, h := range e.leaves {
+		turn = max(turn, h.Rules.Keep+h.Rules.Slice)
+	}
+	return possible && !e.at.After(t.now.Add(turn))
 }
 
 // Yields reports whether a parked lease lets others go first, instead of already waiting
@@ -316,27 +322,7 @@ func NewYielding(now time.Time, p placement.Pressure) *Yielding {
 // whose user has something else would wait forever while two others take turns: the one
 // that was parked last would always be ahead of it.
 func (y *Yielding) Yields(parked placement.Holding) bool {
-	for _, s := range y.soon[parked.GPU] {
-		switch {
-		case !s.want.Since.Before(parked.Since):
-			return false
-		case s.want.Into == parked.Fence || s.want.Priority < parked.Priority:
-		case y.gets(s):
-			return true
-		}
-	}
-	return false
-}
-
-// gets reports whether a request gets a device within a turn.
-func (y *Yielding) gets(s *soon) bool {
-	if !s.asked {
-		e, possible := y.turn.exit(s.want, s.room)
-		turn := time.Duration(0)
-		for _, h := range e.leaves {
-			turn = max(turn, h.Rules.Keep+h.Rules.Slice)
-		}
-		s.asked, s.gets = true, possible && !e.at.After(y.turn.now.Add(turn))
-	}
-	return s.gets
+	return slices.ContainsFunc(y.first[parked.GPU], func(w placement.Want) bool {
+		return w.Into != parked.Fence && w.Priority >= parked.Priority && w.Since.Before(parked.Since)
+	})
 }

@@ -1,7 +1,8 @@
 // Command growth measures how what the daemon does grows with what users can make large.
 //
 // It measures the same load with 1, 10, 100, 1,000 and 10,000 leases, users, waiting
-// requests, events a second and series, and with up to 256 devices, as many as can be
+// requests, events a second and series, with up to 1,000 launchers that have ended, parts of
+// a launcher and parked leases of one user, and with up to 256 devices, as many as can be
 // simulated. What counts is processor time of the daemon, which others on the machine do
 // not change much. For each it draws a picture with logarithmic axes, and says the exponent:
 // the slope of the upper part. It ends with 1 if something grows faster than n log n.
@@ -68,6 +69,10 @@ func subjects() []subject {
 		{"waiting", "requests that wait", "256 of each user", waiting},
 		{"events", "events a second, with one reader", "60 warnings a minute about each user; the rest is as quick as leases come and go", events},
 		{"devices", "simulated devices", "the devices of the machine; the simulator has at most 256", devices},
+		{"launchers", "launchers of one user that have ended, each with a process on two devices", "1,024 leases of each user", launchers},
+		{"held", "leases of one launcher that has ended, on eight devices with 30 of its processes", "1,024 leases of each user", held},
+		{"parts", "parts of a launcher, each with a process", "1,024 leases of each user", parts},
+		{"parked", "parked leases of one user that want to return", "1,024 leases of each user", parked},
 		{"series", "series of the past", "256 leases, 50 users and 50 services have series of their own, and each device has some 25", series},
 	}
 }

@@ -99,7 +99,7 @@ type Mover struct {
 	Options
 	file     *file.State[document]
 	writes   shared[error]
-	looks    shared[*look]
+	looks    shared[*park.Yielding]
 	nudged   chan struct{} // has room for one value, sent when some lease may have to be parked
 	posted   chan struct{} // has room for one value, sent when there are news
 	roomLock chan struct{} // has room for one value; its sender may check whether a device has room

@@ -14,11 +14,13 @@ type shared[T any] struct {
 	result T
 }
 
-func (s *shared[T]) do(work func() T) T {
-	asked := s.begun.Load()
+func (s *shared[T]) do(work func() T) T { return s.share(s.begun.Load(), work) }
+
+// share returns the result of work that began when so many others had begun, or later.
+func (s *shared[T]) share(begun uint64, work func() T) T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.begun.Load() == asked {
+	if s.begun.Load() == begun {
 		s.begun.Add(1)
 		s.result = work()
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -447,7 +446,7 @@ func (p *Mover) yield(ctx context.Context, r *record, priority int, from time.Ti
 			return
 		}
 		// All look at the same moments, so that they share the looks.
-		if !p.looks.do(p.look).yields(self) || wait(ctx, longestLook-time.Duration(time.Now().UnixNano())%longestLook) != nil {
+		if !p.looks.do(p.look).Yields(self) || wait(ctx, longestLook-time.Duration(time.Now().UnixNano())%longestLook) != nil {
 			return
 		}
 		if now := p.Leases.Lease(r.Key, r.Fence); now == nil || now.State != lease.Parked {
@@ -456,20 +455,8 @@ func (p *Mover) yield(ctx context.Context, r *record, priority int, from time.Ti
 	}
 }
 
-// look is what parked leases go by that may have to let others go first, at one moment.
-type look struct {
-	mu    sync.Mutex // guards turns
-	turns *park.Yielding
-}
-
-func (l *look) yields(parked placement.Holding) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.turns.Yields(parked)
-}
-
 // look looks at the queue. The parked leases that let others go first are among the wants.
-func (p *Mover) look() *look {
+func (p *Mover) look() *park.Yielding {
 	now, pressure := time.Now(), p.Leases.Queue()
 	p.overlay(&pressure, now)
 	asked := map[uint64]bool{}
@@ -496,5 +483,5 @@ func (p *Mover) look() *look {
 			})
 		}
 	}
-	return &look{turns: park.NewYielding(now, pressure)}
+	return park.NewYielding(now, pressure)
 }
