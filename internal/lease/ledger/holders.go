@@ -173,12 +173,13 @@ func (h *holders) resume() {
 	standing := h.l.book.Leases()
 	h.l.mu.RUnlock()
 	var exited []*lease.Lease
+	looked := map[process.ID]bool{}
 	for _, each := range standing {
 		if each.Binding != lease.ByProcess {
 			continue
 		}
 		switch err := h.watchAgain(each); {
-		case errors.Is(err, process.ErrGone) && !h.keep(each):
+		case errors.Is(err, process.ErrGone) && !h.keep(each, looked):
 			exited = append(exited, each)
 		case errors.Is(err, process.ErrGone):
 		case err != nil:
@@ -199,21 +200,31 @@ func (h *holders) watchAgain(each *lease.Lease) error {
 }
 
 // keep reports whether remaining processes use the devices of a lease whose
-// holder has ended. If so, it watches them, so that the lease ends with them.
-func (h *holders) keep(each *lease.Lease) bool {
+// holder has ended. If so, it watches them, so that the lease ends with them. It looks for
+// the processes of each holder once, and notes that in looked.
+func (h *holders) keep(each *lease.Lease, looked map[process.ID]bool) bool {
 	id := processOf(each)
-	h.l.mu.Lock()
-	remaining := h.l.remaining(id)
-	if len(remaining) > 0 && each.Holder.Boot == h.l.boot {
-		h.outlived[id] = remaining[0].PID
+	if each.Holder.Boot != h.l.boot {
+		return false
 	}
-	_, outlived := h.outlived[id]
+	first := !looked[id]
+	looked[id] = true
+	var remaining []process.ID
+	h.l.mu.Lock()
+	if first {
+		if remaining = h.l.remaining(id); len(remaining) > 0 {
+			h.outlived[id] = remaining[0].PID
+		}
+	}
+	kept := h.outlived[id] != 0
 	h.l.mu.Unlock()
-	if !outlived {
+	if !kept {
 		return false
 	}
 	h.watches.addExited(id, watched(each))
-	h.follow(id, remaining)
+	if first {
+		h.follow(id, remaining)
+	}
 	return true
 }
 

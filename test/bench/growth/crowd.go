@@ -174,6 +174,7 @@ func launchers(_ context.Context, g *ground) ([]curve, error) {
 
 func held(_ context.Context, g *ground) ([]curve, error) {
 	return g.crowds(func(s *site, n int) error {
+		began := used()
 		c, err := newCrowd(8, func(c *crowd, boot string) {
 			for i := range n {
 				if l := c.add(fmt.Sprint("lease-", i), firstLauncher, boot); i == 0 {
@@ -186,6 +187,7 @@ func held(_ context.Context, g *ground) ([]curve, error) {
 		if err != nil {
 			return err
 		}
+		s.add("a start, with a launcher that has ended", whole, float64(n), used()-began)
 		s.add("a list of all leases", whole, float64(n), g.costs(func() { c.View() }))
 		s.add("a sample of each device", whole, float64(n), g.costs(func() { c.observe(c.sample) }))
 		return c.stop()
