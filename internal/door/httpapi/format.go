@@ -16,7 +16,13 @@ import (
 func formats() map[string]huma.Format {
 	all := maps.Clone(huma.DefaultFormats)
 	for name, f := range all {
-		slow := f.Marshal
+		slow, read := f.Marshal, f.Unmarshal
+		f.Unmarshal = func(text []byte, into any) error {
+			if err := bounded(text, maxBody); err != nil {
+				return err
+			}
+			return read(text, into)
+		}
 		f.Marshal = func(w io.Writer, v any) error {
 			if long, is := v.(interface{ write(w io.Writer) error }); is {
 				return long.write(w)

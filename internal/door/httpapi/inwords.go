@@ -20,13 +20,22 @@ import (
 // bodyMissing is the answer to a body that ended early or too late.
 const bodyMissing = "The body did not arrive whole within 10 s. Send the request again."
 
+// mostFaults is how many faults of a request an answer lists.
+const mostFaults = 16
+
 // inWords returns the code, the sentence and the fields of the problem for an error of
 // the framework. takes is what the route takes.
 func inWords(model *huma.ErrorModel, takes taken) (code, sentence string, fields []api.FieldProblem) {
-	for _, e := range model.Errors {
-		fields = append(fields, takes.inWords(e))
+	sentence = frameworkSentence(model)
+	if all := len(model.Errors); all > mostFaults {
+		sentence += fmt.Sprintf(" These are %d of %d faults.", mostFaults, all)
 	}
-	return frameworkCode(model.Status), frameworkSentence(model), fields
+	for _, e := range model.Errors[:min(len(model.Errors), mostFaults)] {
+		wrong := takes.inWords(e)
+		wrong.Field = words.Cut(wrong.Field, mostField)
+		fields = append(fields, wrong)
+	}
+	return frameworkCode(model.Status), sentence, fields
 }
 
 // taken is what a route takes.
@@ -106,8 +115,12 @@ func (t taken) inWords(e *huma.ErrorDetail) api.FieldProblem {
 // bound finds a limit in a message of the framework.
 var bound = regexp.MustCompile(`^expected (number|length|array length) ([<>]=?) ([0-9.e+-]+)$`)
 
-// mostGiven is how much of a wrong value an answer repeats.
-const mostGiven = 64
+// mostGiven is how much of a wrong value an answer repeats, and mostField how much of the
+// name of a field.
+const (
+	mostGiven = 64
+	mostField = 256
+)
 
 // meant suggests the name that was probably meant: one that is near, or that ends or begins
 // with the word.

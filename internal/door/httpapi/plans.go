@@ -16,12 +16,17 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/batch/pipeline"
 	"github.com/berth-gpu/berth/internal/door/problems"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // maxPlanBody has room for the largest file together with an interpreter's report about
 // its libraries, and for a plan of thousands of runs. In JSON, one byte of a file takes
 // up to six bytes.
 const maxPlanBody = 6*pipeline.MaxFile + 2<<20
+
+// mostOfPlan is the size of a body that a plan has no more values than: those of a plan
+// have long texts.
+const mostOfPlan = maxPlanBody / 2
 
 func registerPlans(s *server) {
 	op := func(id, path, summary, description string) huma.Operation {
@@ -85,7 +90,10 @@ func (b *planBody) request() (api.PlanRequest, error) {
 func strictly(text []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
-	err := decoder.Decode(into)
+	err := bounded(text, mostOfPlan)
+	if err == nil {
+		err = decoder.Decode(into)
+	}
 	if err == nil && decoder.More() {
 		err = errors.New("there is text after the object")
 	}
@@ -95,7 +103,7 @@ func strictly(text []byte, into any) error {
 	wrong := taken{}.inWords(&huma.ErrorDetail{Location: "body", Message: err.Error()})
 	if name, found := strings.CutPrefix(err.Error(), "json: unknown field "); found {
 		name = strings.Trim(name, `"`)
-		wrong = api.FieldProblem{Field: name, Detail: "is not a field of this body: " + meant(name, fieldsOf(reflect.TypeOf(into).Elem()))}
+		wrong = api.FieldProblem{Field: words.Cut(name, mostField), Detail: "is not a field of this body: " + meant(name, fieldsOf(reflect.TypeOf(into).Elem()))}
 	}
 	p := problems.New(http.StatusBadRequest, "malformed_body", "The body does not have the form that this path takes. Send one whole JSON object; /openapi.json describes it.")
 	p.Fields = []api.FieldProblem{wrong}

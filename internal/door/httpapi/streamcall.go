@@ -200,7 +200,11 @@ func (b *bodies) read(body []byte, schema *huma.Schema, into quick) error {
 		return b.wrong(schema, http.StatusBadRequest, "request body is required")
 	}
 	var plain any
-	if err := json.Unmarshal(body, &plain); err != nil {
+	err := bounded(body, maxBody)
+	if err == nil {
+		err = json.Unmarshal(body, &plain)
+	}
+	if err != nil {
 		return b.wrong(schema, http.StatusBadRequest, "validation failed", err)
 	}
 	var found huma.ValidateResult
