@@ -114,6 +114,7 @@ const (
 	EventPast              EventCode = "past"
 	EventStateDamaged      EventCode = "state_damaged"
 	EventRationed          EventCode = "rationed"
+	EventListen            EventCode = "listen"
 	EventGap               EventCode = "gap"
 )
 
@@ -166,7 +167,7 @@ func EventCodes() []EventCode {
 		EventStateChange, EventThrottle, EventResume, EventCritical, EventOverheat,
 		EventDeviceFound, EventDeviceLost, EventDeviceRecovered, EventDeviceFault, EventDeviceQuarantined, EventDeviceProbation, EventSlots,
 		EventForecast, EventPowerLimit, EventFan, EventCheck, EventDrained, EventUndrained, EventScrub,
-		EventMonitoring, EventConfig, EventJournal, EventAudit, EventInternalFault, EventPlan, EventBatch, EventHook, EventAlert, EventAlertResolved, EventAlertAcknowledged, EventRules, EventPast, EventStateDamaged, EventRationed, EventGap,
+		EventMonitoring, EventConfig, EventJournal, EventAudit, EventInternalFault, EventPlan, EventBatch, EventHook, EventAlert, EventAlertResolved, EventAlertAcknowledged, EventRules, EventPast, EventStateDamaged, EventRationed, EventListen, EventGap,
 		EventGranted, EventWaiting, EventRenewed, EventBound, EventResized, EventReleased, EventEnding, EventExpired, EventRevoked, EventTimedOut, EventOverLimit, EventStop, EventStopped, EventPaced,
 		EventParking, EventParked, EventResuming, EventResumed, EventIdle, EventReclaim, EventOptimized, EventForeignUse,
 		EventJobSubmitted, EventJobStarted, EventJobEnded,

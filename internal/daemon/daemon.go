@@ -157,6 +157,7 @@ type entrance struct {
 	shown     certificate            // on TCP
 	issued    atomic.Pointer[issued] // tokens of a cluster
 	listening atomic.Pointer[string] // address on TCP; nil if there is none
+	unheard   atomic.Pointer[string] // why the daemon does not listen on TCP although it should; nil if it does
 	streams   sync.WaitGroup         // open lease streams
 }
 
@@ -309,7 +310,7 @@ func (d *Daemon) openDoor(o Options) error {
 	d.handler = httpapi.New(httpapi.Parts{
 		Monitor: d.monitor, Events: d.events, Settings: d.settings, Ledger: d.ledger, Batches: d.batches, Past: d.archive, Audit: d.audit, Log: o.Log, Streams: &d.streams,
 		Desk: reception, Metrics: d.exporter, Nameless: d.exporter.Nameless, Called: d.exporter.Called, Host: d.host, Machine: d.machine, Version: o.Version,
-		Note: d.Note, Ready: d.ready, Damaged: d.damaged, Remembered: d.past.Text, Contained: d.kernel.Contained(),
+		Note: d.Note, Ready: d.ready, Damaged: d.damaged, Unheard: d.unheard.Load, Remembered: d.past.Text, Contained: d.kernel.Contained(),
 		Faults: d.faults, Alerts: d.alerts, NoAlerts: d.noAlerts, Hooks: d.hooks,
 		Guests: slices.Concat(d.asking(d.alerts), pageGuests()), Door: d.doorkeeper(), PageURL: d.pageURL,
 	})
@@ -346,14 +347,15 @@ func (d *Daemon) Run(ctx context.Context) error {
 	endStreams := func() { endWith(ledger.ErrStopped) }                     // whose requests are refused as the ledger refuses them
 	defer endStreams()
 	d.trustToken(secret)
-	doors, err := openDoors(streams, c, d.handler, d.doorkeeper(), d.kernel, &d.shown, d.front, d.exporter.TurnedAway)
+	doors, err := openDoors(streams, c, d.handler, d.doorkeeper(), d.kernel, &d.shown, d.front, d.exporter.TurnedAway, d.warn, d.tellListening)
 	if err != nil {
 		return err
 	}
-	if at := doors.tcp(); at != "none" {
-		d.listening.Store(&at)
+	at := "none"
+	if have := d.listening.Load(); have != nil {
+		at = *have
 	}
-	d.log.Info("berth is up", "socket", c.Socket, "listen", doors.tcp(), "devices", len(d.monitor.Readings()), "backend", c.Devices)
+	d.log.Info("berth is up", "socket", c.Socket, "listen", at, "devices", len(d.monitor.Readings()), "backend", c.Devices)
 	if note := d.Note(); note != "" {
 		d.log.Warn(note)
 	}

@@ -15,23 +15,38 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/door/httpapi"
 	"github.com/berth-gpu/berth/internal/door/peercred"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/quota"
+	"github.com/berth-gpu/berth/internal/when"
+	"github.com/berth-gpu/berth/internal/when/later"
 )
 
-// doors are the listeners of a daemon, each with its own server.
+// doors are the ways in to a daemon. Nothing that becomes of TCP closes the socket.
 type doors struct {
-	servers   []*http.Server
-	listeners []net.Listener
+	socket  net.Listener
+	servers []*http.Server // of the socket, and of TCP if an address is configured
+	tell    func(have string, trouble error)
+
+	address string // to listen on
+	tcp     net.Listener // nil while the address cannot be had
+	wrap    func(net.Listener) net.Listener
+	closing context.Context // ends when the doors close
+	stop    func()
 }
+
+// portAgain is how long after a failure the daemon tries again to have its port.
+const portAgain = time.Second
 
 // guestLimits bounds the number of connections, so that one user can take neither the
 // file descriptors of the daemon nor anybody else's place. A program needs one or two.
@@ -43,9 +58,11 @@ const frontConnections = 768
 
 // openDoors listens on the socket and, if configured, on TCP, with TLS if there is a
 // certificate. The context of every request ends with ctx, so that streams end when the
-// daemon stops.
-func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper doorkeeper.Doorkeeper, kernel *peercred.Kernel, shown *certificate, front *frontDoor, turnedAway func()) (*doors, error) {
-	d := &doors{}
+// daemon stops. tell hears which address the daemon has, or why it has none, whenever
+// that changes.
+func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper doorkeeper.Doorkeeper, kernel *peercred.Kernel, shown *certificate, front *frontDoor, turnedAway func(), warn func(string), tell func(have string, trouble error)) (*doors, error) {
+	d := &doors{address: c.Listen, tell: tell}
+	d.closing, d.stop = context.WithCancel(context.Background())
 	most := guestLimits
 	most.Of = func(c *access.Caller) int {
 		if uid, runs := front.User(); runs && c.UID == access.KnownUID(uid) {
@@ -54,17 +71,10 @@ func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper door
 		return keeper.Limits().MostConnections(lease.Subject{Owner: lease.Owner{UID: c.UID.Or(lease.NoUID)}, Groups: c.Groups, Sure: c.Groups != nil})
 	}
 	guests := peercred.NewGuests(most, keeper.Rules)
-	add := func(l net.Listener, h http.Handler, secure bool) {
-		l = &peercred.Listener{Listener: l, Kernel: kernel, Guests: guests, TurnedAway: turnedAway}
-		connContext := keeper.ConnContext()
-		switch {
-		case secure:
-			l = tls.NewListener(l, shown.config())
-		case l.Addr().Network() == "unix":
-			express := &httpapi.Express{Listener: l, Handler: h}
-			l, connContext = express, express.ConnContext(connContext)
-		}
-		d.listeners = append(d.listeners, l)
+	guarded := func(l net.Listener) net.Listener {
+		return &peercred.Listener{Listener: l, Kernel: kernel, Guests: guests, TurnedAway: turnedAway}
+	}
+	add := func(h http.Handler, connContext func(context.Context, net.Conn) context.Context) {
 		d.servers = append(d.servers, &http.Server{
 			Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute,
 			// The time to read a whole request. The time to answer is not limited, and
@@ -75,48 +85,119 @@ func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper door
 			ErrorLog:    slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // drops errors that callers cause
 		})
 	}
-	socket, err := listenSocket(c)
+	raw, err := listenSocket(c, warn)
 	if err != nil {
 		return nil, err
 	}
-	add(socket, keeper.ForSocket(h), false)
+	socket := keeper.ForSocket(h)
+	express := &httpapi.Express{Listener: guarded(raw), Handler: socket}
+	d.socket = express
+	add(socket, express.ConnContext(keeper.ConnContext()))
 	if c.Listen == "" {
 		return d, nil
 	}
-	tcp, err := listenTCP(c.Listen)
-	if err != nil {
-		return nil, errors.Join(err, socket.Close())
+	secure := shown.current.Load() != nil
+	d.wrap = func(l net.Listener) net.Listener {
+		if l = guarded(l); secure {
+			l = tls.NewListener(l, shown.config())
+		}
+		return l
 	}
-	add(tcp, keeper.ForTCP(h), shown.current.Load() != nil)
+	add(keeper.ForTCP(h), keeper.ConnContext())
+	if err := d.listen(); err != nil && !later.Passes(err) {
+		return nil, errors.Join(err, raw.Close())
+	}
 	return d, nil
 }
 
-// tcp returns the address on TCP, which the system may have chosen.
-func (d *doors) tcp() string {
-	if len(d.listeners) < 2 {
-		return "none"
+// listen tries to have the address on TCP, and tells how that went.
+func (d *doors) listen() error {
+	l, err := listenTCP(d.address)
+	if err != nil {
+		d.tell("", err)
+		return err
 	}
-	return d.listeners[1].Addr().String()
+	d.tcp = d.wrap(l)
+	d.tell(l.Addr().String(), nil)
+	return nil
+}
+
+// tellListening publishes why the daemon does not have its address on TCP, once for each
+// reason, and that it has it again.
+func (d *Daemon) tellListening(have string, trouble error) {
+	e := gpu.Event{Time: when.Now(), Code: gpu.EventListen}
+	if trouble == nil {
+		d.listening.Store(&have)
+		if d.unheard.Swap(nil) == nil {
+			return
+		}
+		e.Severity, e.Text = gpu.Note, "The daemon listens on "+have+" now."
+	} else {
+		d.listening.Store(nil)
+		why := trouble.Error()
+		if errors.Is(trouble, syscall.EADDRINUSE) {
+			why = fmt.Sprintf("listen on %s: %s has that port", d.settings.load().Config.Daemon.Listen, d.holderOfPort())
+		}
+		if told := d.unheard.Swap(&why); told != nil && *told == why {
+			return
+		}
+		e.Severity = gpu.Warning
+		e.Text = gpu.Printable(why, 1024) + ". The Unix socket serves, and the daemon tries again until it listens there, too. Choose another address with daemon.listen, or none."
+		e.Public = "The daemon does not have its address on TCP. The Unix socket serves."
+	}
+	d.publish(e)
+}
+
+// holderOfPort says whose program has the port of the daemon, if the kernel does.
+func (d *Daemon) holderOfPort() string {
+	_, port, _ := net.SplitHostPort(d.settings.load().Config.Daemon.Listen)
+	number, _ := strconv.Atoi(port)
+	if uid, err := d.kernel.Listening(number); err == nil && uid.Known() {
+		return "a program of the user " + d.users.Of(uid.Or(lease.NoUID))
+	}
+	return "another program"
 }
 
 // serve answers until every server is shut down.
 func (d *doors) serve() error {
-	failed := make(chan error, len(d.servers))
-	for i, s := range d.servers {
-		go func() { failed <- s.Serve(d.listeners[i]) }()
+	var tcp sync.WaitGroup
+	if len(d.servers) > 1 {
+		tcp.Go(d.serveTCP)
 	}
-	var errs []error
-	for range d.servers {
-		if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
-			errs = append(errs, err)
-			d.close()
+	err := d.servers[0].Serve(d.socket)
+	if errors.Is(err, http.ErrServerClosed) {
+		err = nil
+	} else {
+		d.close()
+	}
+	tcp.Wait()
+	return err
+}
+
+// serveTCP answers on TCP until the server is shut down. As long as the address cannot be
+// had, it tries again.
+func (d *doors) serveTCP() {
+	for {
+		if d.tcp != nil {
+			err := d.servers[1].Serve(d.tcp)
+			if errors.Is(err, http.ErrServerClosed) {
+				return
+			}
+			d.tcp = nil
+			d.tell("", fmt.Errorf("listen on %s: %w", d.address, err))
+		}
+		select {
+		case <-d.closing.Done():
+			return
+		case <-time.After(portAgain):
+			_ = d.listen() // it has told
 		}
 	}
-	return errors.Join(errs...)
 }
 
 // close gives requests in flight a moment to finish.
 func (d *doors) close() {
+	d.stop()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	for _, s := range d.servers {
@@ -126,9 +207,25 @@ func (d *doors) close() {
 	}
 }
 
+// ownSocket is the socket of the daemon. Its file goes with it, unless another daemon has
+// its own there by then.
+type ownSocket struct {
+	net.Listener
+	path string
+	made fs.FileInfo
+}
+
+// Close closes the socket and removes its file.
+func (s *ownSocket) Close() error {
+	if now, err := os.Lstat(s.path); err == nil && os.SameFile(s.made, now) {
+		_ = os.Remove(s.path) // the next daemon takes over what stays
+	}
+	return s.Listener.Close()
+}
+
 // listenSocket takes over the socket of a daemon that is gone, and refuses if a daemon
-// still uses it.
-func listenSocket(c config.Daemon) (net.Listener, error) {
+// still uses it, or if somebody else could put a socket in its place.
+func listenSocket(c config.Daemon, warn func(string)) (net.Listener, error) {
 	path := c.Socket
 	group, err := socketGroup(c.SocketGroup)
 	if err != nil {
@@ -136,6 +233,12 @@ func listenSocket(c config.Daemon) (net.Listener, error) {
 	}
 	if err := makePassable(filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("make the folder of the socket: %w (choose another with --socket)", err)
+	}
+	if err := file.CheckFolder(filepath.Dir(path), warn); err != nil {
+		return nil, fmt.Errorf("the folder of the socket: %w. Whoever can do that can answer in place of this daemon; choose another folder with --socket", err)
+	}
+	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket {
+		return nil, fmt.Errorf("%s is no socket, and berth removes nothing else: move it away, or choose another path with --socket", path)
 	}
 	conn, err := net.Dial("unix", path)
 	if err == nil {
@@ -158,15 +261,21 @@ func listenSocket(c config.Daemon) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on the socket: %w", err)
 	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // see ownSocket
+	made, err := os.Lstat(path)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("look at the socket: %w", err), l.Close())
+	}
+	own := &ownSocket{l, path, made}
 	if group >= 0 {
 		if err := os.Lchown(path, -1, group); err != nil {
-			return nil, errors.Join(fmt.Errorf("give the socket to the group %s: %w (a daemon that root does not run can take only a group of its own user)", c.SocketGroup, err), l.Close())
+			return nil, errors.Join(fmt.Errorf("give the socket to the group %s: %w (a daemon that root does not run can take only a group of its own user)", c.SocketGroup, err), own.Close())
 		}
 	}
 	if err := os.Chmod(path, socketMode(c)); err != nil {
-		return nil, errors.Join(fmt.Errorf("set the mode of the socket: %w", err), l.Close())
+		return nil, errors.Join(fmt.Errorf("set the mode of the socket: %w", err), own.Close())
 	}
-	return l, nil
+	return own, nil
 }
 
 // makePassable makes a folder and its parents, so that every user can enter them whatever
@@ -216,6 +325,7 @@ func socketGroup(name string) (int, error) {
 	return strconv.Atoi(group.Gid)
 }
 
+// listenTCP listens on an address. The error passes if the address may be had later.
 func listenTCP(address string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -225,11 +335,8 @@ func listenTCP(address string) (net.Listener, error) {
 	// whether they are still there.
 	keepAlive := net.KeepAliveConfig{Enable: !loopback(host)}
 	l, err := (&net.ListenConfig{KeepAlive: -1, KeepAliveConfig: keepAlive}).Listen(context.Background(), "tcp", address)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("listen on %s: another program has that port. Give another with --listen 127.0.0.1:PORT, or none with --listen ''", address)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", address, err)
+		return nil, later.Because(fmt.Errorf("listen on %s: %w", address, err), portAgain)
 	}
 	return l, nil
 }

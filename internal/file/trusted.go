@@ -38,14 +38,16 @@ type Trusted struct {
 // further down: the folder of a ConfigMap in a pod has the mode 0777 and links to a
 // folder with the files, and if somebody else puts a link there, that user owns the link.
 func ReadTrusted(path string, warn func(string)) (*Trusted, error) {
-	r := reader{uid: uint32(os.Geteuid())}
-	found, err := r.read(path)
-	for _, about := range r.warnings {
-		if warn != nil {
-			warn(about)
-		}
+	r := reader{uid: uint32(os.Geteuid()), warn: warn}
+	folder, here, name, err := r.walk(path)
+	if err != nil {
+		return nil, err
 	}
-	return found, err
+	defer func() { _ = unix.Close(folder) }()
+	if name == "" {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: errIrregular}
+	}
+	return r.open(folder, here, name)
 }
 
 // ReadSecret reads a file as ReadTrusted does, and refuses it as CheckSecret does.
@@ -69,29 +71,57 @@ func (f *Trusted) CheckSecret() error {
 	return fmt.Errorf("%s holds a secret, and others can read or change it (its mode is %04o). Close it with: chmod 600 %s", f.path, f.mode&0o7777, f.path)
 }
 
+// CheckFolder refuses a folder in which somebody other than root or the daemon's user can
+// put, remove or replace something, or a symbolic link to it that they can replace, as
+// ReadTrusted does, but also one with the sticky bit: what the daemon removes, others can
+// make there.
+func CheckFolder(path string, warn func(string)) error {
+	r := reader{uid: uint32(os.Geteuid()), warn: warn}
+	folder, here, name, err := r.walk(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(folder) }()
+	var stat unix.Stat_t
+	if err = unix.Fstat(folder, &stat); err == nil && name != "" {
+		err = unix.ENOTDIR
+	}
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	if here = filepath.Clean(here); stat.Mode&unix.S_ISVTX != 0 && stat.Mode&0o022 != 0 {
+		return fmt.Errorf("%s: %w: others can make files in it (its mode is %04o)", here, ErrOthers, stat.Mode&0o7777)
+	}
+	return r.check(here, &stat)
+}
+
 // reader reads files for the daemon of a user.
 type reader struct {
-	uid      uint32
-	warnings []string // about what is read anyway
+	uid  uint32
+	warn func(string) // hears about what is read anyway; may be nil
 }
 
 // maxLinks is the maximum number of symbolic links that a path may lead through, as in
 // the kernel.
 const maxLinks = 40
 
-// read walks to a file, one name at a time, so that every check is about the object that
-// the next step uses.
-func (r *reader) read(path string) (*Trusted, error) {
+// walk goes to a file, one name at a time, so that every check is about the object that
+// the next step uses. It returns the folder, open and by its path, and the name of the file
+// in it, or "" if the path leads to that folder.
+func (r *reader) walk(path string) (folder int, here, name string, err error) {
 	fault := func(err error) error { return &fs.PathError{Op: "open", Path: path, Err: err} }
-	here := ""
 	if filepath.IsAbs(path) {
 		here = "/"
 	}
-	folder, err := unix.Open(filepath.Join(here, "."), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	folder, err = unix.Open(filepath.Join(here, "."), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, fault(err)
+		return 0, "", "", fault(err)
 	}
-	defer func() { _ = unix.Close(folder) }()
+	defer func() {
+		if err != nil {
+			_ = unix.Close(folder)
+		}
+	}()
 	rest := strings.Split(path, "/")
 	for links := 0; len(rest) > 0; {
 		name := rest[0]
@@ -101,24 +131,24 @@ func (r *reader) read(path string) (*Trusted, error) {
 		}
 		next, stat, err := look(folder, name)
 		if err != nil {
-			return nil, fault(err)
+			return folder, "", "", fault(err)
 		}
 		switch stat.Mode & unix.S_IFMT {
 		case unix.S_IFLNK:
 			target, err := r.follow(folder, next, here, name)
 			_ = unix.Close(next)
 			if err != nil {
-				return nil, err
+				return folder, "", "", err
 			}
 			if links++; links > maxLinks {
-				return nil, fault(unix.ELOOP)
+				return folder, "", "", fault(unix.ELOOP)
 			}
 			rest = append(strings.Split(target, "/"), rest...)
 			if !filepath.IsAbs(target) {
 				continue
 			}
 			if next, _, err = look(unix.AT_FDCWD, "/"); err != nil {
-				return nil, fault(err)
+				return folder, "", "", fault(err)
 			}
 			here = "/"
 		case unix.S_IFDIR:
@@ -126,14 +156,14 @@ func (r *reader) read(path string) (*Trusted, error) {
 		default:
 			_ = unix.Close(next)
 			if len(rest) > 0 {
-				return nil, fault(unix.ENOTDIR)
+				return folder, "", "", fault(unix.ENOTDIR)
 			}
-			return r.open(folder, here, name)
+			return folder, here, name, nil
 		}
 		_ = unix.Close(folder)
 		folder = next
 	}
-	return nil, fault(errIrregular)
+	return folder, here, "", nil
 }
 
 // look opens a name in a folder to find out what it is, and follows no link.
@@ -212,7 +242,9 @@ func (r *reader) check(path string, stat *unix.Stat_t) error {
 	case r.uid == 0:
 		return fmt.Errorf("%s: %w: the group %d can write to it (its mode is %04o): "+advice, path, ErrOthers, stat.Gid, stat.Mode&0o7777, path)
 	default:
-		r.warnings = append(r.warnings, fmt.Sprintf("the group %d can write to %s, and so decide what this daemon does: "+advice, stat.Gid, path, path))
+		if r.warn != nil {
+			r.warn(fmt.Sprintf("the group %d can write to %s, and so decide what this daemon does: "+advice, stat.Gid, path, path))
+		}
 	}
 	return nil
 }

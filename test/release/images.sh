@@ -101,7 +101,7 @@ try_berth() { # try_berth REFERENCE VERSION
 	[[ $said == "berth $2 ("* ]] || fail "berth version says $said, and the label $2"
 	said=$(ctr run --rm "$1" alone) # the entrypoint
 	grep -q '^Usage' <<<"$said" || fail "the entrypoint does not show its commands: $said"
-	ctr run --env BERTH_SOCKET=/tmp/socket "$1" daemon /usr/local/bin/berth serve --devices sim:2 --listen '' --state-dir /tmp/state >"$WORK/output" 2>&1 &
+	ctr run --env BERTH_SOCKET=/tmp/run/socket "$1" daemon /usr/local/bin/berth serve --devices sim:2 --listen '' --state-dir /tmp/state >"$WORK/output" 2>&1 &
 	until_works $in status || fail "the daemon does not answer"
 	[ "$(user_of daemon)" = 65532 ] || fail "the daemon runs as user $(user_of daemon)"
 	[ "$($in status --json | sed -n 's/^ *"version": "\(.*\)",*/\1/p' | head -1)" = "$2" ] || fail "the daemon says another version than $2"

@@ -111,7 +111,6 @@ restart() { systemctl restart berth; }
 kill_daemon() {
   local before
   before=$(main_process)
-  systemctl reset-failed berth
   kill -9 "$before"
   within 20 sh -c "p=\$(systemctl show -p MainPID --value berth); [ \$p != 0 ] && [ \$p != $before ]"
 }
@@ -259,7 +258,6 @@ flows() { # flows: more comes, from the same server
 }
 daemon_dies() {
   streaming || return
-  systemctl reset-failed berth
   kill -9 "$(main_process)"
   served "$server" && flows && up && served "$server" && flows # at once, and with the next daemon
   local code=$?
@@ -270,7 +268,6 @@ daemon_dies() {
 front_dies() {
   local before began
   before=$(front_process)
-  systemctl reset-failed berth-front
   began=$(date +%s%N)
   kill -9 "$before"
   until [ "$(ask /x 2>/dev/null)" = "$server" ]; do
@@ -281,7 +278,6 @@ front_dies() {
   [ "$(front_process)" != "$before" ] && served "$server"
 }
 both_die() {
-  systemctl reset-failed berth berth-front
   kill -9 "$(main_process)" "$(front_process)"
   within 30 served "$server" && up && systemctl restart berth berth-front && up && within 30 served "$server"
 }

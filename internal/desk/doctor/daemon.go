@@ -66,6 +66,9 @@ func journalOf(ctx context.Context, c Daemon) []Finding {
 	if ready.Faults != "" {
 		found = append(found, Finding{"daemon", Notice, ready.Faults, "look for stack in the log of the daemon, and report it"})
 	}
+	if ready.Listen != "" {
+		found = append(found, Finding{"listen", Notice, ready.Listen, "stop what has the port, or choose another with daemon.listen and restart the daemon"})
+	}
 	if ready.Audit != "" {
 		found = append(found, Finding{"audit", Broken, ready.Audit, "the log of the daemon says why; make room on the disk of the state folder, or run berth audit verify"})
 	}

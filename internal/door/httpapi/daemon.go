@@ -77,6 +77,11 @@ func (s *server) ready(context.Context, *struct{}) (*answer[api.Ready], error) {
 	if s.Damaged != nil {
 		now.Damaged = s.Damaged()
 	}
+	if s.Unheard != nil {
+		if why := s.Unheard(); why != nil {
+			now.Listen = *why
+		}
+	}
 	switch {
 	case s.Audit == nil:
 	case s.Audit.Trouble() != nil:

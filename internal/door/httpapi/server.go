@@ -75,6 +75,9 @@ type Parts struct {
 	Damaged func() []string
 	// Faults tells requests that failed because of a bug. Nil means that only Log gets them.
 	Faults *fault.Faults
+	// Unheard returns why the daemon does not listen on TCP although it should, or nil.
+	// It may be nil.
+	Unheard func() *string
 	// Remembered says how much room the past takes. It may be nil or return "".
 	Remembered func() string
 	// Contained says what a daemon in a container cannot see. It is empty outside a

@@ -2193,6 +2193,8 @@ export interface Ready {
   damaged?: string[];
   /** Present if something failed inside the daemon since it started, because of a bug in berth: how often, and what was last. */
   faults?: string;
+  /** Present if the daemon does not have its address on TCP: why. The Unix socket serves, and the daemon tries again. */
+  listen?: string;
   /** What the past takes on disk, and how far back it goes; or why nothing is stored. */
   past?: string;
 }
