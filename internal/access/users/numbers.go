@@ -11,18 +11,25 @@ import (
 )
 
 // Numbers finds the ids of the users and groups that a configuration names. The database
-// may be on a server that does not answer: a caller waits only for a moment, all lookups
-// that hang share one goroutine, and Numbers keeps an answer that comes late.
+// may be on a server that does not answer: a caller waits only for a moment, a few lookups
+// run side by side so that one that hangs does not keep the others from their answers, and
+// Numbers keeps an answer that comes late.
 type Numbers struct {
 	Limit time.Duration // how long Find waits
 
 	// lookup asks the database; nil means that of the system. Tests have one that hangs.
 	lookup func(a account) (int, error)
 
-	mu     sync.Mutex // guards what follows; nobody waits while holding it
-	known  map[account]int
-	asking chan struct{} // closed when the lookups under way end; nil if there are none
+	mu      sync.Mutex // guards what follows; nobody waits while holding it
+	known   map[account]int
+	asking  map[account]chan struct{} // closed when the lookup ends; of the names in queue, and of those under way
+	queue   []account
+	workers int // goroutines that look up what is in queue
 }
+
+// maxNumberLookups limits the lookups of Numbers under way, each of which may take a thread
+// of the operating system for as long as it hangs.
+const maxNumberLookups = 16
 
 // account is a name in the database: "user alice" or "group staff".
 type account string
@@ -45,11 +52,14 @@ func (n *Numbers) Find(users, groups []string, again bool) (missing []string) {
 	if again {
 		wanted = slices.DeleteFunc(slices.Clone(all), isNumber)
 	}
-	if asking := n.ask(wanted); asking != nil {
+	enough := time.After(n.Limit)
+	for _, answered := range n.ask(wanted) {
 		select {
-		case <-asking:
-		case <-time.After(n.Limit):
+		case <-answered:
+			continue
+		case <-enough:
 		}
+		break
 	}
 	for _, a := range n.unknown(all) {
 		missing = append(missing, string(a))
@@ -57,32 +67,47 @@ func (n *Numbers) Find(users, groups []string, again bool) (missing []string) {
 	return missing
 }
 
-// ask begins to look up names, unless lookups are under way already. It returns a channel
-// that is closed when they end, or nil if there is nothing to look up.
-func (n *Numbers) ask(names []account) <-chan struct{} {
+// ask begins to look up names, unless their lookups are under way already. It returns
+// channels that are closed when they end.
+func (n *Numbers) ask(names []account) (answered []<-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.asking != nil || len(names) == 0 {
-		return n.asking
-	}
-	lookup := n.lookup
-	if lookup == nil {
-		lookup = lookUpID
-	}
-	ended := make(chan struct{})
-	n.asking = ended
-	go func() {
-		defer func() {
-			n.mu.Lock()
-			n.asking = nil
-			n.mu.Unlock()
-			close(ended)
-		}()
-		for _, a := range names {
-			n.note(a, lookup)
+	for _, a := range names {
+		if n.asking[a] == nil {
+			if n.asking == nil {
+				n.asking = map[account]chan struct{}{}
+			}
+			n.asking[a] = make(chan struct{})
+			n.queue = append(n.queue, a)
 		}
-	}()
-	return ended
+		answered = append(answered, n.asking[a])
+	}
+	for range min(len(n.queue), maxNumberLookups-n.workers) {
+		n.workers++
+		go n.work()
+	}
+	return answered
+}
+
+// work looks up names until none is left in the queue.
+func (n *Numbers) work() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for len(n.queue) > 0 {
+		a := n.queue[0]
+		n.queue = n.queue[1:]
+		lookup := n.lookup
+		if lookup == nil {
+			lookup = lookUpID
+		}
+		n.mu.Unlock()
+		id, err := lookup(a)
+		n.mu.Lock()
+		n.note(a, id, err)
+		close(n.asking[a])
+		delete(n.asking, a)
+	}
+	n.workers--
 }
 
 // lookUpID asks the database of the system for an id. It may take forever.
@@ -102,11 +127,8 @@ func lookUpID(a account) (int, error) {
 	return strconv.Atoi(u.Uid)
 }
 
-// note asks for the id of a name. It keeps the last answer if there is none now.
-func (n *Numbers) note(a account, lookup func(account) (int, error)) {
-	id, err := lookup(a)
-	n.mu.Lock()
-	defer n.mu.Unlock()
+// note keeps an answer, and the last one if there is none now. The caller holds mu.
+func (n *Numbers) note(a account, id int, err error) {
 	switch {
 	case err == nil:
 		if n.known == nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os/user"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,4 +79,32 @@ func TestNumbersAgain(t *testing.T) {
 	if ada != 8 || lab != 7 {
 		t.Errorf("ada is %d and lab %d, want 8 and 7", ada, lab)
 	}
+}
+
+// One name that the database hangs at leaves the others their answers, whatever the order.
+func TestOneNameThatHangsLeavesTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		n := &Numbers{Limit: 2 * time.Second, lookup: func(a account) (int, error) {
+			if a == userAccount("hangs") {
+				<-hang
+			}
+			return 1000, nil
+		}}
+		names := []string{"hangs"}
+		for i := range 3 * maxNumberLookups {
+			names = append(names, "user"+strconv.Itoa(i))
+		}
+		if missing := n.Find(names, []string{"staff"}, false); !slices.Equal(missing, []string{"user hangs"}) {
+			t.Errorf("missing are %q", missing)
+		}
+		if missing := n.Find([]string{"hangs", "new"}, nil, false); !slices.Equal(missing, []string{"user hangs"}) {
+			t.Errorf("later missing are %q", missing)
+		}
+		close(hang)
+		synctest.Wait()
+		if missing := n.Find(names, nil, false); len(missing) > 0 || n.workers != 0 || len(n.asking) != 0 {
+			t.Errorf("at last missing are %q, and %d workers are left", missing, n.workers)
+		}
+	})
 }

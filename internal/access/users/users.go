@@ -15,6 +15,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/berth-gpu/berth/internal/when/later"
 )
 
 const (
@@ -26,6 +28,9 @@ const (
 	// maxLookups limits the lookups under way: each may take a thread of the operating
 	// system for as long as it hangs.
 	maxLookups = 4
+	// lastAnswer is how long the last answer about an account counts while the database
+	// does not answer.
+	lastAnswer = 24 * time.Hour
 	// maxKnown is the maximum number of users to keep.
 	maxKnown = 4096
 	// maxLength is the length in bytes of the longest valid name.
@@ -38,8 +43,11 @@ type Names struct {
 	limit  time.Duration
 	slots  chan struct{} // holds a token for each lookup under way
 
-	mu    sync.Mutex // guards known; nobody waits while holding it
-	known map[int]*entry
+	account func(name string) (uid int, groups []int, err error) // asks the user database
+
+	mu       sync.Mutex // guards what follows; nobody waits while holding it
+	known    map[int]*entry
+	accounts map[string]answered
 }
 
 // entry holds what is known about one user.
@@ -52,7 +60,7 @@ type entry struct {
 // New returns an empty Names. lookup asks the user database; Lookup of this
 // package asks that of the system. limit is how long Of waits for an answer.
 func New(lookup func(uid int) (string, error), limit time.Duration) *Names {
-	return &Names{lookup: lookup, limit: limit, slots: make(chan struct{}, maxLookups), known: map[int]*entry{}}
+	return &Names{lookup: lookup, limit: limit, slots: make(chan struct{}, maxLookups), account: lookUpAccount, known: map[int]*entry{}, accounts: map[string]answered{}}
 }
 
 // Lookup asks the user database of the system. It may take forever.
@@ -236,31 +244,80 @@ func (n *Names) makeRoom() {
 }
 
 // Account returns the id of a user and the groups that the user database names, nil if it
-// names none in time. It returns false for a user that the database does not know, or
-// does not find in time. The rights of a process never depend on Account: the kernel says
-// which groups a process is in.
+// names none in time. It returns false where AccountOf returns an error.
 func (n *Names) Account(name string) (uid int, groups []int, known bool) {
-	type account struct {
-		uid    int
-		groups []int
-		err    error
-	}
-	a, answered := Ask(n, n.limit, func() (a account) {
-		u, err := user.Lookup(name)
-		if err == nil {
-			a.uid, err = strconv.Atoi(u.Uid)
-		}
-		if a.err = err; err == nil {
-			ids, _ := u.GroupIds() // nil if they are not known
-			for _, id := range ids {
-				if gid, err := strconv.Atoi(id); err == nil {
-					a.groups = append(a.groups, gid)
-				}
-			}
-		}
+	uid, groups, err := n.AccountOf(name)
+	return uid, groups, err == nil
+}
+
+// answered is what the user database last said about a name.
+type answered struct {
+	uid    int
+	groups []int
+	err    error     // a user.UnknownUserError if nobody has the name
+	asked  time.Time // when it was asked
+}
+
+// AccountOf returns the id of a user and the groups that the user database names, nil if
+// it names none. While the database does not answer, its last answer counts, for a day. The
+// error passes if there is none; else nobody has the name. The rights of a process never
+// depend on AccountOf: the kernel says which groups a process is in.
+func (n *Names) AccountOf(name string) (uid int, groups []int, err error) {
+	now, _ := Ask(n, n.limit, func() answered {
+		a := answered{asked: time.Now()}
+		a.uid, a.groups, a.err = n.account(name)
+		n.note(name, a)
 		return a
 	})
-	return a.uid, a.groups, answered && a.err == nil
+	if gone := user.UnknownUserError(""); now.asked.IsZero() || now.err != nil && !errors.As(now.err, &gone) {
+		n.mu.Lock()
+		last, known := n.accounts[name]
+		n.mu.Unlock()
+		if !known || time.Since(last.asked) > lastAnswer {
+			return 0, nil, later.Because(errors.Join(errors.New("the user database does not answer"), now.err), retryAfter)
+		}
+		now = last
+	}
+	return now.uid, now.groups, now.err
+}
+
+// note remembers an answer of the user database, unless a later question was answered
+// before: what the database took away stays taken away.
+func (n *Names) note(name string, a answered) {
+	if gone := user.UnknownUserError(""); a.err != nil && !errors.As(a.err, &gone) {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	last, known := n.accounts[name]
+	if known && last.asked.After(a.asked) {
+		return
+	}
+	if !known && len(n.accounts) >= maxKnown {
+		for other := range n.accounts { // any one
+			delete(n.accounts, other)
+			break
+		}
+	}
+	n.accounts[name] = a
+}
+
+// lookUpAccount asks the user database of the system. It may take forever.
+func lookUpAccount(name string) (uid int, groups []int, err error) {
+	u, err := user.Lookup(name)
+	if err != nil {
+		return 0, nil, err
+	}
+	if uid, err = strconv.Atoi(u.Uid); err != nil {
+		return 0, nil, err
+	}
+	ids, _ := u.GroupIds() // nil if they are not known
+	for _, id := range ids {
+		if gid, err := strconv.Atoi(id); err == nil {
+			groups = append(groups, gid)
+		}
+	}
+	return uid, groups, nil
 }
 
 // Ask asks the user database something, and waits for the answer for a limited time. It

@@ -61,14 +61,16 @@ func Of(ctx context.Context) *Caller {
 func (d Doorkeeper) Caller(p access.Peer, address string) *Caller { return d.caller(p, address, "") }
 
 func (d Doorkeeper) caller(p access.Peer, address, boot string) *Caller {
-	settled := sync.OnceValue(func() access.Peer {
+	find := sync.OnceValue(func() access.Peer { return d.Kernel.Find(p) })
+	settled := func() access.Peer {
 		// Root in a container is not root, so the process matters. Where containers
-		// need a token, the process matters for every user.
+		// need a token, which may change while the connection is open, the process
+		// matters for every user.
 		if p.Door == access.TCP && (p.UID == access.KnownUID(0) || d.Rules().ContainersNeedToken) {
-			return d.Kernel.Find(p)
+			return find()
 		}
 		return p
-	})
+	}
 	return &Caller{
 		door:     p.Door,
 		boot:     boot,

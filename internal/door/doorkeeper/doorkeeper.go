@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os/user"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -26,6 +27,7 @@ import (
 	"github.com/berth-gpu/berth/internal/door/sessions"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/when/later"
 )
 
 // Doorkeeper turns what the kernel says about a connection into a caller.
@@ -62,8 +64,9 @@ type Kernel interface {
 type Names interface {
 	// Of returns the name of a user, or the number if it finds no name in time.
 	Of(uid int) string
-	// Account returns the id and the groups of a user, and false if it finds none in time.
-	Account(name string) (uid int, groups []int, known bool)
+	// AccountOf returns the id and the groups of a user. The error passes if the user
+	// database does not answer; else nobody has the name.
+	AccountOf(name string) (uid int, groups []int, err error)
 }
 
 // ForTCP wraps the API for a TCP port. Callers from other machines must show a token or
@@ -299,21 +302,26 @@ func (c *Caller) showing(credential access.Credential, rules func() *access.Rule
 
 // holding returns the caller as the holder of a token. If the token is bound to a user,
 // holding looks up that user again, and refuses the token if the user is gone or has
-// another uid: somebody else may have the old one. The groups, which matter only to
-// limits, are those of the user database.
+// another uid: somebody else may have the old one. The error passes if the user database
+// does not answer, and has not for long. The groups, which matter only to limits, are those
+// of the user database.
 func (d Doorkeeper) holding(c *Caller, token access.Credential) (*Caller, error) {
 	holder := c.showing(token, noRules)
 	want, bound := token.UID.Get()
 	if !bound {
 		return holder, nil
 	}
-	uid, groups, known := 0, []int(nil), false
+	uid, groups, err := 0, []int(nil), error(user.UnknownUserError(token.As))
 	if d.Names != nil {
-		uid, groups, known = d.Names.Account(token.As)
+		uid, groups, err = d.Names.AccountOf(token.As)
 	}
-	if !known || uid != want {
-		now := "and this machine has no user of that name now, or the user database does not answer"
-		if known {
+	if later.Passes(err) {
+		return nil, later.Because(problems.New(http.StatusServiceUnavailable, "user_database_away",
+			"The token %s is bound to the user %s, and the user database does not answer, which it has not for a day or since the daemon started. Nothing was changed: send the request again.", token.Name, token.As), later.After(err, 0))
+	}
+	if err != nil || uid != want {
+		now := "and this machine has no user of that name now"
+		if err == nil {
 			now = fmt.Sprintf("who has the uid %d now", uid)
 		}
 		return nil, problems.New(http.StatusForbidden, "token_user_gone",

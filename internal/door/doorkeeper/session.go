@@ -17,6 +17,7 @@ import (
 	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/door/sessions"
+	"github.com/berth-gpu/berth/internal/when/later"
 )
 
 // The beginnings of the cookie's name. With TLS, the prefix makes a browser accept the
@@ -79,6 +80,10 @@ func (d Doorkeeper) withSession(w http.ResponseWriter, r *http.Request, c *Calle
 		return false
 	}
 	s, err := d.session(c, secrets, time.Now())
+	if unknown := (*api.Problem)(nil); later.Passes(err) && errors.As(err, &unknown) { // the session may stand, so nobody else makes the request
+		refuse(w, r, unknown)
+		return true
+	}
 	if err != nil {
 		http.SetCookie(w, c.SignOut())
 		if errors.Is(err, errElsewhere) {
@@ -145,7 +150,7 @@ func (d Doorkeeper) session(c *Caller, secrets []string, now time.Time) (found *
 		if failed == nil {
 			return s, nil
 		}
-		if !errors.Is(err, errElsewhere) {
+		if !errors.Is(err, errElsewhere) && !later.Passes(err) {
 			err = failed
 		}
 	}
@@ -198,6 +203,9 @@ func (s *sessionShown) until(ctx context.Context, in *sessions.Sessions) (contex
 	over = func() {
 		mu.Lock()
 		defer mu.Unlock()
+		if ctx.Err() != nil { // it was stopped as it fired
+			return
+		}
 		now, err := in.Find(s.ID, time.Now()) // other requests may have used it meanwhile
 		if err != nil {
 			cancel(sessions.ErrEnded)
@@ -208,7 +216,7 @@ func (s *sessionShown) until(ctx context.Context, in *sessions.Sessions) (contex
 	mu.Lock()
 	timer = time.AfterFunc(time.Until(s.Until()), over)
 	mu.Unlock()
-	stop := func() { ended(); mu.Lock(); timer.Stop(); mu.Unlock(); cancel(nil) }
+	stop := func() { ended(); cancel(nil); mu.Lock(); timer.Stop(); mu.Unlock() }
 	if s.token.Standing == nil {
 		return ctx, stop
 	}
@@ -264,7 +272,7 @@ func (d Doorkeeper) signedIn(c *Caller, s *sessions.Shown, token access.Credenti
 // if the connection comes from a container, or if it may come from one and that
 // matters.
 func (d Doorkeeper) asUser(c *Caller, o *sessions.Owner) *Caller {
-	known := sync.OnceValue(func() access.Caller {
+	known := func() access.Caller {
 		from := access.Caller{Door: c.door, UID: o.UID, Groups: o.Groups, Place: o.Place, Shown: access.Credential{Kind: access.Session}}
 		switch now := c.Located(); {
 		case now.Place == access.Elsewhere:
@@ -273,7 +281,7 @@ func (d Doorkeeper) asUser(c *Caller, o *sessions.Owner) *Caller {
 			from.Place = access.Unknown
 		}
 		return from
-	})
+	}
 	holder := &Caller{
 		door: c.door, boot: c.boot, uid: c.uid, address: c.address, secure: c.secure, locate: c.locate, rules: c.rules,
 		groups: func(func() access.Peer) []int { return o.Groups },

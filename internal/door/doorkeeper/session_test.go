@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os/user"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/door/sessions"
 	"github.com/berth-gpu/berth/internal/lease/quota"
+	"github.com/berth-gpu/berth/internal/when/later"
 )
 
 const daemonUser, ada, eve, olga = 0, 1000, 1001, 1002
@@ -620,9 +622,49 @@ func (p passwd) Of(uid int) string {
 	return strconv.Itoa(uid)
 }
 
-func (p passwd) Account(name string) (int, []int, bool) {
+func (p passwd) AccountOf(name string) (int, []int, error) {
 	uid, known := p[name]
-	return uid, []int{uid, 77}, known
+	if !known {
+		return 0, nil, user.UnknownUserError(name)
+	}
+	return uid, []int{uid, 77}, nil
+}
+
+// away is a user database that does not answer.
+type away struct{}
+
+func (away) Of(uid int) string { return strconv.Itoa(uid) }
+func (away) AccountOf(string) (int, []int, error) {
+	return 0, nil, later.Because(errors.New("the user database does not answer"), 0)
+}
+
+// While nobody knows whether the user of a session is still there, the session stays, and
+// the request is nobody else's.
+func TestSessionsOutliveAnOutageOfTheUserDatabase(t *testing.T) {
+	w := newWorld()
+	secret, err := w.Tokens.Create(tokens.Token{Name: "ci", Role: access.User, As: "ada", UID: ada}, "", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := func(n Names) {
+		w.Names = n
+		w.h = w.ForTCP(w)
+	}
+	set(passwd{"ada": ada})
+	cookie := w.signIn(t, w.over(access.TCP, eve), "", secret)
+	set(away{})
+	w.who = nil
+	_, answer := w.ask(w.over(access.TCP, eve), cookie, func(*http.Request) {})
+	if answer.StatusCode != http.StatusServiceUnavailable || len(answer.Cookies()) > 0 || w.who != nil {
+		t.Errorf("in the outage: %d, cookies %v, served as %+v", answer.StatusCode, answer.Cookies(), w.who)
+	}
+	if _, answer := w.ask(w.over(access.TCP, eve), "", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+secret) }); answer.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("the token: %d", answer.StatusCode)
+	}
+	set(passwd{"ada": ada})
+	if who, answer := w.ask(w.over(access.TCP, eve), cookie, func(*http.Request) {}); answer.StatusCode != http.StatusOK || who.UID != ada {
+		t.Errorf("after it: %d %+v", answer.StatusCode, who)
+	}
 }
 
 // Whoever shows a bound token is its user, with the role of the token, for as long as the

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/user"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -251,8 +252,13 @@ func TestJobFieldsAreBounded(t *testing.T) {
 // oneUser is a user database with one user, ada.
 type oneUser struct{ uid int }
 
-func (o oneUser) Of(int) string                          { return "ada" }
-func (o oneUser) Account(name string) (int, []int, bool) { return o.uid, []int{o.uid}, name == "ada" }
+func (o oneUser) Of(int) string { return "ada" }
+func (o oneUser) AccountOf(name string) (int, []int, error) {
+	if name != "ada" {
+		return 0, nil, user.UnknownUserError(name)
+	}
+	return o.uid, []int{o.uid}, nil
+}
 
 // Through the doors, a token that an administrator bound to a user has berth run programs
 // as that user, and any other token nothing.
