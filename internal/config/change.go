@@ -56,7 +56,7 @@ func (s *Settings) Change(body []byte) (*Settings, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if trial[len(trial)-1], err = ParseSaved(SavedAtRunTime, text); err != nil {
+	if trial[len(trial)-1], _, err = ParseKnown(SavedAtRunTime, text); err != nil {
 		return nil, nil, err
 	}
 	next, err := Merge(trial...)
@@ -111,6 +111,7 @@ func (s *Settings) saved() Layer {
 	for _, layer := range s.layers {
 		if layer.rank == atRunTime {
 			maps.Copy(saved.values, layer.values)
+			saved.kept = append(saved.kept, layer.kept...)
 		}
 	}
 	return saved
@@ -119,9 +120,9 @@ func (s *Settings) saved() Layer {
 // clear removes a setting, or all settings below a section.
 func (l *Layer) clear(path []string) {
 	name := dotted(path)
-	maps.DeleteFunc(l.values, func(key string, _ value) bool {
-		return key == name || strings.HasPrefix(key, name+".")
-	})
+	below := func(key string) bool { return key == name || strings.HasPrefix(key, name+".") }
+	maps.DeleteFunc(l.values, func(key string, _ value) bool { return below(key) })
+	l.kept = slices.DeleteFunc(l.kept, func(v value) bool { return below(dotted(v.path)) })
 }
 
 // present returns the present value of every setting, nil if it is absent.
@@ -155,9 +156,9 @@ const savedHeader = "# Settings changed at run time with PUT /api/gpu/config. St
 // text writes a layer as YAML.
 func (l *Layer) text() ([]byte, error) {
 	tree := map[string]any{}
-	for _, v := range l.sorted() {
-		if v.v == nil && v.path[0] != "services" {
-			continue // the bare entry of a device or a hook, which sets nothing
+	for _, v := range slices.Concat(l.kept, l.sorted()) {
+		if v.v == nil && v.path[0] != "services" || v.shut {
+			continue // the bare entry of a device or a hook sets nothing
 		}
 		at := tree
 		for _, key := range v.path[:len(v.path)-1] {

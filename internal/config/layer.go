@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/berth-gpu/berth/internal/text/document"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
@@ -17,6 +19,10 @@ type Layer struct {
 	values     map[string]value // by dotted name
 	complaints complaints
 	bad        map[string]bool // names of refused settings
+	refused    [][]string      // their paths
+
+	// kept has what a file of another version has, and this one does not apply.
+	kept []value
 }
 
 // rank orders sources from weak to strong.
@@ -37,6 +43,7 @@ type value struct {
 	path   []string
 	v      any
 	source source
+	shut   bool // no source says so: it closes an entry that is not understood whole
 }
 
 // source says where a value comes from.
@@ -75,6 +82,7 @@ func (l *Layer) set(path []string, v any, from source) {
 func (l *Layer) complain(at source, path []string, reason string) {
 	field := dotted(path)
 	l.bad[field] = true
+	l.refused = append(l.refused, slices.Clone(path))
 	l.complaints.add(Complaint{Source: at.name, Line: at.line, Field: field, Reason: reason})
 }
 
@@ -106,6 +114,60 @@ func ParseYAML(name string, text []byte) (Layer, error) {
 // ParseSaved reads the text that Change returned, stored in the file with this name.
 func ParseSaved(name string, text []byte) (Layer, error) {
 	return parseFile(atRunTime, name, text, slices.DeleteFunc(schema(), func(f field) bool { return f.key == "daemon" }))
+}
+
+// ParseKnown reads what ParseSaved reads, and leaves out what this version does not know or
+// take, as after a downgrade: the layer keeps it, so that the next version finds it. Where
+// that is in an entry of users or groups, which may have given less than what is left, the
+// entry gives the role viewer and no leases. The error says that the text is damaged as a
+// whole.
+func ParseKnown(name string, text []byte) (known Layer, unknown []Complaint, err error) {
+	known, err = ParseSaved(name, text)
+	if err == nil {
+		return known, nil, nil
+	}
+	var tree map[string]any
+	whole := slices.ContainsFunc(known.complaints, func(c Complaint) bool { return c.Field == "" })
+	if whole || yaml.Unmarshal(text, &tree) != nil {
+		return Layer{}, nil, err
+	}
+	unknown, known.complaints = known.complaints, nil
+	for _, path := range known.refused {
+		if v, there := within(tree, path); there {
+			known.kept = append(known.kept, value{path: path, v: v})
+		}
+		if len(path) > 1 && (path[0] == "users" || path[0] == "groups") {
+			known.shut(path[:2])
+		}
+	}
+	return known, unknown, nil
+}
+
+// within returns what stands at a path of a tree.
+func within(tree any, path []string) (v any, there bool) {
+	for _, key := range path {
+		section, _ := tree.(map[string]any)
+		if tree, there = section[key]; !there {
+			return nil, false
+		}
+	}
+	return tree, true
+}
+
+// shut closes an entry of users or groups.
+func (l *Layer) shut(entry []string) {
+	fields := find(schema(), entry[0]).fields
+	for key, text := range map[string]string{"role": "viewer", "leases": "0", "running_jobs": "0"} {
+		path := append(slices.Clone(entry), key)
+		if was, set := l.values[dotted(path)]; set && !was.shut {
+			l.kept = append(l.kept, was)
+		}
+		v, err := find(fields, key).read(scalar{text, bare})
+		if err != nil {
+			panic("config: " + key + ": " + err.Error()) // a test closes an entry
+		}
+		l.values[dotted(path)] = value{path: path, v: v, source: source{rank: l.rank}, shut: true}
+	}
 }
 
 func parseFile(r rank, name string, text []byte, fields []field) (Layer, error) {

@@ -7,9 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/inventory"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 // Sources says where settings come from, in addition to the file saved at run time in the
@@ -46,7 +48,7 @@ func Load(from Sources) (*config.Settings, error) {
 		}
 	}
 	path := filepath.Join(first.Config.Daemon.StateDir, inventory.Saved)
-	err = checkSavedFile(path, from.Warn, func(saved config.Layer) { layers = append(layers, saved) })
+	_, err = checkSavedFile(path, from.Warn, func(saved config.Layer) { layers = append(layers, saved) })
 	switch shut := (*fs.PathError)(nil); {
 	case errors.Is(err, file.ErrOthers):
 		return nil, fmt.Errorf("read what was set at run time: %w", err)
@@ -60,31 +62,41 @@ func Load(from Sources) (*config.Settings, error) {
 	return config.Merge(layers...)
 }
 
-// checkSavedFile reads the settings made at run time, if there are any.
-func checkSavedFile(path string, warn func(string), take func(config.Layer)) error {
+// checkSavedFile reads the settings made at run time, if there are any. It returns what is
+// wrong with those that this version does not know or take.
+func checkSavedFile(path string, warn func(string), take func(config.Layer)) (unknown []config.Complaint, err error) {
 	found, err := file.ReadTrusted(path, warn)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	text, err := file.Unseal(path, found.Text)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	saved, err := config.ParseSaved(path, text)
+	saved, unknown, err := config.ParseKnown(path, text)
 	if err == nil {
 		take(saved)
 	}
-	return err
+	return unknown, err
 }
 
 // checkSaved sets the file saved at run time aside if it is damaged. The settings were
-// read without it.
+// read without it. It tells which of them this version leaves out.
 func (d *Daemon) checkSaved(o Options) {
 	path := o.state(inventory.Saved)
-	if err := checkSavedFile(path, nil, func(config.Layer) {}); err != nil {
+	unknown, err := checkSavedFile(path, nil, func(config.Layer) {})
+	if unknown != nil {
+		d.publish(gpu.Event{
+			Time: when.Now(), Code: gpu.EventConfig, Severity: gpu.Serious,
+			Text: gpu.Printable(fmt.Sprintf("Settings that were made at run time do not hold: this version of berth does not know them (%v). They stay in the file for a version that does. "+
+				"A user or a group whose entry has one may only look until then, or until an administrator clears the entry.", &config.Error{Complaints: unknown}), 1024),
+			Public: "Settings that were made at run time do not hold: this version of berth does not know them.",
+		})
+	}
+	if err != nil {
 		d.tellDamage(file.SetAside(path, "What was set at run time does not hold: the daemon runs with berth.yaml alone. Look at the file, and set again what is missing.", nil, err))
 	}
 }
