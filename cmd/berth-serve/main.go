@@ -18,6 +18,7 @@ import (
 	"github.com/berth-gpu/berth/docs"
 	"github.com/berth-gpu/berth/internal/cli"
 	"github.com/berth-gpu/berth/internal/cli/agents"
+	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/jobs"
 	"github.com/berth-gpu/berth/internal/cli/programs"
 	"github.com/berth-gpu/berth/internal/cli/top"
@@ -48,6 +49,7 @@ func main() {
 	env.Become, env.Top, env.Agents, env.Topics = programs.Become, top.Run, agents.Serve, topics.In(docs.Pages())
 	env.Serve, env.Front, env.Local, env.Probe = serve, takeRequests, local, daemon.Probe
 	env.Settings = func(file string) (*config.Settings, error) { return daemon.Load(sources(file, nil)) }
+	env.Checker = func() (console.Checker, error) { return daemon.Check, nil }
 	code := cli.Run(ctx, env, os.Args[1:])
 	stop()
 	os.Exit(code)

@@ -45,6 +45,7 @@ const (
 // serve runs the daemon until ctx ends.
 func serve(ctx context.Context, o upkeep.ServeOptions) error {
 	defer insistOnEnd()()
+	hangups := catchHangups()
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), daemonThreads))
 	}
@@ -81,7 +82,7 @@ func serve(ctx context.Context, o upkeep.ServeOptions) error {
 		return err
 	}
 	defer d.Close()
-	defer reloadOnHangup(d)()
+	defer hangups.reload(d)()
 	defer time.AfterFunc(settled, func() {
 		if err := footprint.Shed(); err != nil {
 			log.Debug("memory of the start is kept", "error", err)
@@ -90,16 +91,26 @@ func serve(ctx context.Context, o upkeep.ServeOptions) error {
 	return d.Run(ctx)
 }
 
-// reloadOnHangup makes SIGHUP reload the configuration, until the returned function is
-// called. A daemon that was started in a terminal ends with the terminal, unless it was
-// told to ignore that, as nohup does.
-func reloadOnHangup(d *daemon.Daemon) func() {
-	endsWithTerminal := hasTerminal() && !signal.Ignored(syscall.SIGHUP)
-	came := make(chan os.Signal, 1)
-	signal.Notify(came, syscall.SIGHUP)
+// hangups are the SIGHUPs of this process from the beginning on: one that comes while the
+// daemon starts would end it otherwise.
+type hangups struct {
+	came             chan os.Signal
+	endsWithTerminal bool
+}
+
+func catchHangups() hangups {
+	h := hangups{make(chan os.Signal, 1), hasTerminal() && !signal.Ignored(syscall.SIGHUP)}
+	signal.Notify(h.came, syscall.SIGHUP)
+	return h
+}
+
+// reload makes SIGHUP reload the configuration, until the returned function is called. A
+// daemon that was started in a terminal ends with the terminal, unless it was told to
+// ignore that, as nohup does.
+func (h hangups) reload(d *daemon.Daemon) func() {
 	go func() {
-		for range came {
-			if endsWithTerminal && !hasTerminal() {
+		for range h.came {
+			if h.endsWithTerminal && !hasTerminal() {
 				_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
 				return
 			}
@@ -107,8 +118,8 @@ func reloadOnHangup(d *daemon.Daemon) func() {
 		}
 	}()
 	return func() {
-		signal.Stop(came)
-		close(came)
+		signal.Stop(h.came)
+		close(h.came)
 	}
 }
 

@@ -50,6 +50,7 @@ func main() {
 		return console.Hinted(becomeWhole(), "the manual is in that program; a daemon shows it too, at /help of its page")
 	}
 	env.Settings = func(string) (*config.Settings, error) { return nil, becomeWhole() }
+	env.Checker = func() (console.Checker, error) { return nil, becomeWhole() }
 	env.Probe = func(context.Context) []doctor.Finding {
 		return []doctor.Finding{{Topic: "programs", Grade: doctor.Broken, Text: becomeWhole().Error(), Next: "install berth-serve beside berth"}}
 	}

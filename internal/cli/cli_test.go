@@ -64,6 +64,7 @@ func scriptEnv() cli.Env {
 			}
 			return daemon.Local(ctx, settings, daemontest.Version)
 		},
+		Checker: func() (console.Checker, error) { return daemon.Check, nil },
 		Settings: func(file string) (*config.Settings, error) {
 			return daemontest.Settings(work, daemontest.Options{Devices: "sim:1", File: file})
 		},

@@ -38,7 +38,7 @@ type doors struct {
 	servers []*http.Server // of the socket, and of TCP if an address is configured
 	tell    func(have string, trouble error)
 
-	address string // to listen on
+	address string       // to listen on
 	tcp     net.Listener // nil while the address cannot be had
 	wrap    func(net.Listener) net.Listener
 	closing context.Context // ends when the doors close

@@ -171,4 +171,3 @@ func TestSocketBelongsToTheDaemon(t *testing.T) {
 		}
 	})
 }
-

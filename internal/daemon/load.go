@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access/users"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/inventory"
@@ -60,6 +62,29 @@ func Load(from Sources) (*config.Settings, error) {
 		return nil, fmt.Errorf("%s holds what was set at run time with PUT /api/gpu/config, and is damaged: %w\nRemove its first line if somebody has changed it on purpose, or remove it to go back to berth.yaml; a daemon that starts does so, and keeps it", path, err)
 	}
 	return config.Merge(layers...)
+}
+
+// Check returns everything for which a daemon would refuse to start with settings, and
+// what is wrong with their rules. Root checks for a daemon of root; another user also for
+// one of their own, and leaves out files that they may not read.
+func Check(s *config.Settings, warn func(string)) error {
+	own := os.Geteuid()
+	programs := checkPrograms(s, 0, "root")
+	if own != 0 && checkPrograms(s, own, users.New(users.Lookup, nameLimit).Of(own)) == nil {
+		programs = nil
+	}
+	c := s.Config
+	_, token := readToken(c.Daemon, warn)
+	_, shown := readCertificate(c.Daemon, warn)
+	_, cluster := readIssued(c.Daemon, "", warn)
+	_, rules := rulesOf(c, warn)
+	var wrong []error
+	for _, err := range []error{programs, token, shown, cluster, rules} {
+		if err != nil && (own == 0 || !errors.Is(err, fs.ErrPermission)) {
+			wrong = append(wrong, err)
+		}
+	}
+	return errors.Join(wrong...)
 }
 
 // checkSavedFile reads the settings made at run time, if there are any. It returns what is

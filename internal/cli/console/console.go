@@ -130,7 +130,15 @@ type Env struct {
 	// Settings reads the configuration as the daemon would: from the file (the default
 	// one if empty), the environment, and the settings saved at run time.
 	Settings func(file string) (*config.Settings, error)
+
+	// Checker returns what finds out whether a daemon would start with settings. It is
+	// asked before anything is read, because the process may become another program.
+	Checker func() (Checker, error)
 }
+
+// Checker returns everything for which a daemon would refuse to start with settings. It
+// calls warn with what is unsafe but no reason to refuse.
+type Checker func(s *config.Settings, warn func(string)) error
 
 // OwnEnviron returns variables without those of the job and the lease that this command
 // runs under, which are not those of a new job.

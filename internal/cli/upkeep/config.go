@@ -230,24 +230,35 @@ func newConfigCheck(con *console.Console) *cobra.Command {
 		Short: "Check a configuration file without a daemon",
 		Long: `Check a configuration file without a daemon, and report every mistake with its
 line. A file that others can change, or one with secrets that others can read,
-is a mistake too. "-" reads standard input.`,
+is a mistake too. The keys, certificates and rules that it names are read as
+well, and services are checked for a daemon of root, or of the user who checks:
+run it with sudo for the daemon of the machine. "-" reads standard input.`,
 		Example: "  berth config check berth.yaml\n  berth config check - < berth.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(_ *cobra.Command, args []string) error { return checkConfig(con, args[0]) },
 	}
 }
 
+// warnOf returns a function that shows what is unsafe but no mistake.
+func warnOf(con *console.Console) func(string) {
+	return func(about string) { fmt.Fprintln(con.Err, "berth: "+term.CleanLines(about)) }
+}
+
 // readConfig reads a configuration file as the daemon does, which refuses a file that
 // others can change.
 func readConfig(con *console.Console, path string) (*file.Trusted, error) {
 	if path != "-" {
-		return file.ReadTrusted(path, func(about string) { fmt.Fprintln(con.Err, "berth: "+term.CleanLines(about)) })
+		return file.ReadTrusted(path, warnOf(con))
 	}
 	text, err := con.Read(path, math.MaxInt64)
 	return &file.Trusted{Text: text}, err
 }
 
 func checkConfig(con *console.Console, path string) error {
+	check, err := con.Checker()
+	if err != nil {
+		return err
+	}
 	found, err := readConfig(con, path)
 	if err != nil {
 		return console.Unread("read the configuration", path, err)
@@ -262,6 +273,9 @@ func checkConfig(con *console.Console, path string) error {
 		if err := found.CheckSecret(); err != nil {
 			return fmt.Errorf("%s: %w", strings.Join(secrets, ", "), err)
 		}
+	}
+	if err := check(settings, warnOf(con)); err != nil {
+		return err
 	}
 	return con.Answer(map[string]any{"file": name, "valid": true}, term.Clean(name)+" is valid")
 }
