@@ -41,6 +41,9 @@ func (d Doorkeeper) ConnContext() func(context.Context, net.Conn) context.Contex
 		host, _, _ := net.SplitHostPort(c.RemoteAddr().String()) // empty for a Unix socket
 		who := d.caller(known.Peer(), host, boot)
 		who.secure = secure
+		if counted, is := c.(interface{ Shows(credential string) }); is && !known.Peer().UID.Known() {
+			who.shows = counted.Shows
+		}
 		return With(ctx, who)
 	}
 }
@@ -119,6 +122,7 @@ type Caller struct {
 	boot     string              // boot of the machine in which its process runs; empty if not known
 	uid      access.UID          // the user that the kernel names, whatever the caller shows
 	address  string              // address of a TCP caller, without the port; empty if not known
+	shows    func(string)        // tells the connection which credential it has shown; nil if the kernel names its user
 	standing func() access.Actor // its role and user id; the name may be missing
 	resolve  func() Identity     // its identity with the name
 	locate   func() access.Peer  // its process and the place of the process, as far as they can be found
@@ -148,6 +152,13 @@ func (c *Caller) Standing() access.Actor {
 		return stranger()
 	}
 	return c.standing()
+}
+
+// showed tells the connection of a caller whose credential it has shown.
+func (c *Caller) showed(holder *Caller) {
+	if c != nil && c.shows != nil {
+		c.shows(holder.Standing().User)
+	}
 }
 
 // Known returns what decides the role of the caller, and the rules that apply. It

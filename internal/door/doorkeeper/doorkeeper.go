@@ -198,6 +198,7 @@ func (d Doorkeeper) withToken(w http.ResponseWriter, r *http.Request, c *Caller,
 		d.refuseTry(w, r, c, err, refuse)
 		return true
 	}
+	c.showed(s.caller)
 	ctx, stop := s.until(r.Context())
 	defer stop()
 	h.ServeHTTP(w, r.WithContext(With(ctx, s.caller)))
@@ -402,6 +403,7 @@ func (d Doorkeeper) withCertificate(w http.ResponseWriter, r *http.Request, c *C
 	if holder == nil { // all requests of a connection show the same one
 		holder = c.showing(access.Credential{Kind: access.Certificate, Name: name}, d.Rules)
 		c.certificate.Store(holder)
+		c.showed(holder)
 	}
 	h.ServeHTTP(w, r.WithContext(With(r.Context(), holder)))
 	return true

@@ -95,6 +95,7 @@ func (d Doorkeeper) withSession(w http.ResponseWriter, r *http.Request, c *Calle
 		refuse(w, r, problems.New(http.StatusForbidden, "cross_origin", "A page of another site may not do this with the session of this one. Nothing was changed."))
 		return true
 	}
+	c.showed(s.caller)
 	w.Header().Set("Cache-Control", "no-store") // the answer is for one person
 	if c.renews(time.Now()) {
 		http.SetCookie(w, c.cookie(s.secret))

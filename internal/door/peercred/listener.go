@@ -2,6 +2,8 @@ package peercred
 
 import (
 	"net"
+	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,7 +15,7 @@ import (
 // Limits limits the number of connections. Connections of administrators and of others
 // count separately.
 type Limits struct {
-	User    int // of one user, if Of is nil
+	User    int // of one user, if Of is nil; and of those who show one credential from elsewhere
 	Unknown int // of all callers together whose user is not known
 	All     int // of all users together, except administrators
 	Admin   int // of all administrators together
@@ -43,6 +45,13 @@ type Guests struct {
 	byUser map[int]guest
 	all    int
 	admins int
+
+	// strangers are the connections whose user is not known and that have shown no
+	// credential: they give way to others. The rest of those without a user count by
+	// what they have shown.
+	strangers map[*Conn]struct{}
+	shown     map[string]int
+	arrived   uint64 // number of strangers so far
 }
 
 // guest is one user with connections.
@@ -53,19 +62,29 @@ type guest struct {
 
 // NewGuests returns a counter for a daemon with these rules.
 func NewGuests(l Limits, rules func() *access.Rules) *Guests {
-	return &Guests{limits: l, rules: rules, answer: rate.NewLimiter(100, 1), byUser: map[int]guest{}}
+	return &Guests{limits: l, rules: rules, answer: rate.NewLimiter(100, 1), byUser: map[int]guest{}, strangers: map[*Conn]struct{}{}, shown: map[string]int{}}
 }
 
 // full reports whether another connection of a user would be too many, administrator or
-// not. The listener calls it before it knows much about a caller.
-func (g *Guests) full(uid int) bool {
-	if rules := g.rules(); uid == 0 || uid == rules.Daemon || rules.Users[uid].Role == access.Admin { // the user may be an administrator
+// not. The listener calls it before it knows much about a caller; groups returns those of
+// the caller.
+func (g *Guests) full(uid int, groups func() []int) bool {
+	rules := g.rules()
+	own, given := rules.Users[uid]
+	if uid == 0 || uid == rules.Daemon || own.Role == access.Admin || g.hasRoom(uid) { // the user may be an administrator
 		return false
 	}
+	return given || !slices.ContainsFunc(groups(), func(gid int) bool { return rules.Groups[gid].Role == access.Admin })
+}
+
+// hasRoom reports whether there is room for another connection of a user, or a stranger who
+// gives way.
+func (g *Guests) hasRoom(uid int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	user := g.byUser[uid]
-	return !g.limits.room(user.has, g.limits.most(uid, user.groups), g.all)
+	most := g.limits.most(uid, user.groups)
+	return g.limits.room(user.has, most, g.all) || len(g.strangers) > 0 && (uid == unknown || user.has < most)
 }
 
 // most returns how many connections a user may have.
@@ -82,35 +101,72 @@ func (l *Limits) most(uid int, groups []int) int {
 // unknown stands for callers with an unknown user.
 const unknown = -1
 
-// enter lets a connection in, or returns false if there are too many. The groups are
-// those of the caller, or nil if they are not known.
-func (g *Guests) enter(uid int, admin bool, groups []int) bool {
+// enter lets a connection in, or returns false if there are too many. A stranger gives
+// way to it if that makes room.
+func (g *Guests) enter(c *Conn) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if admin {
+	if c.admin {
 		if g.admins >= g.limits.Admin {
 			return false
 		}
 		g.admins++
 		return true
 	}
-	user := g.byUser[uid]
-	if !g.limits.room(user.has, g.limits.most(uid, groups), g.all) {
-		return false
+	uid, groups := c.peer.UID.Or(unknown), c.peer.Groups
+	most := g.limits.most(uid, groups)
+	for !g.limits.room(g.byUser[uid].has, most, g.all) {
+		last := g.mostOfOne()
+		if last == nil || uid != unknown && g.byUser[uid].has >= most {
+			return false
+		}
+		g.mu.Unlock()
+		_ = last.Close()
+		g.mu.Lock()
 	}
-	g.byUser[uid] = guest{user.has + 1, groups}
+	g.byUser[uid] = guest{g.byUser[uid].has + 1, groups}
 	g.all++
+	if uid == unknown {
+		g.arrived++
+		c.arrived = g.arrived
+		g.strangers[c] = struct{}{}
+	}
 	return true
 }
 
-func (g *Guests) leave(uid int, admin bool) {
+// mostOfOne returns the oldest stranger from the address that has the most, or nil if there
+// is none: whoever opens many connections loses their own. The caller holds mu.
+func (g *Guests) mostOfOne() (oldest *Conn) {
+	from := map[string]int{}
+	for c := range g.strangers {
+		from[c.from]++
+	}
+	for c := range g.strangers {
+		if oldest == nil || from[c.from] > from[oldest.from] || from[c.from] == from[oldest.from] && c.arrived < oldest.arrived {
+			oldest = c
+		}
+	}
+	return oldest
+}
+
+func (g *Guests) leave(c *Conn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if admin {
+	if c.admin {
 		g.admins--
 		return
 	}
 	g.all--
+	delete(g.strangers, c)
+	if c.shown == "" {
+		g.forget(c.peer.UID.Or(unknown))
+	} else if g.shown[c.shown]--; g.shown[c.shown] == 0 {
+		delete(g.shown, c.shown)
+	}
+}
+
+// forget takes a connection out of those of a user. The caller holds mu.
+func (g *Guests) forget(uid int) {
 	user := g.byUser[uid]
 	if user.has--; user.has == 0 {
 		delete(g.byUser, uid)
@@ -127,6 +183,10 @@ type Conn struct {
 	admin  bool    // as an administrator
 	once   sync.Once
 
+	from    string // address or network of another machine
+	arrived uint64 // as which of the strangers; guarded by guests.mu
+	shown   string // credential by which it counts; guarded by guests.mu
+
 	mu    sync.Mutex // guards what follows
 	limit time.Time  // the deadline set for writing; zero if none
 	until time.Time  // the deadline in force
@@ -135,9 +195,24 @@ type Conn struct {
 // Peer returns what the kernel says about the other end.
 func (c *Conn) Peer() access.Peer { return c.peer }
 
+// Shows records that a connection whose user is not known has shown a valid credential: it
+// is no stranger any more, and counts with the others that have shown the same.
+func (c *Conn) Shows(credential string) {
+	g := c.guests
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if _, stranger := g.strangers[c]; !stranger || g.shown[credential] >= g.limits.User {
+		return
+	}
+	delete(g.strangers, c)
+	g.forget(unknown)
+	c.shown = credential
+	g.shown[credential]++
+}
+
 // Close closes the connection and makes room for another one.
 func (c *Conn) Close() error {
-	c.once.Do(func() { c.guests.leave(c.peer.UID.Or(unknown), c.admin) })
+	c.once.Do(func() { c.guests.leave(c) })
 	return c.Conn.Close()
 }
 
@@ -208,7 +283,7 @@ func (l *Listener) admit(raw net.Conn) *Conn {
 	var p access.Peer
 	if socket, ok := raw.(*net.UnixConn); ok {
 		p = l.Kernel.User(socket)
-		if l.Guests.full(p.UID.Or(unknown)) {
+		if l.Guests.full(p.UID.Or(unknown), func() []int { return l.Kernel.Groups(socket) }) {
 			l.turnAway(raw)
 			return nil
 		}
@@ -217,11 +292,26 @@ func (l *Listener) admit(raw net.Conn) *Conn {
 		p = l.Kernel.TCP(raw)
 	}
 	admin := access.May(l.Guests.rules().Actor(&p.Caller), access.Exceed, access.Object{}) == nil
-	if !l.Guests.enter(p.UID.Or(unknown), admin, p.Groups) {
+	c := &Conn{Conn: raw, peer: p, guests: l.Guests, admin: admin, from: fromWhere(raw)}
+	if !l.Guests.enter(c) {
 		l.turnAway(raw)
 		return nil
 	}
-	return &Conn{Conn: raw, peer: p, guests: l.Guests, admin: admin}
+	return c
+}
+
+// fromWhere returns the address that a TCP connection comes from. An IPv6 network of 64
+// bits counts as one address.
+func fromWhere(c net.Conn) string {
+	from, err := netip.ParseAddrPort(c.RemoteAddr().String())
+	if err != nil {
+		return ""
+	}
+	address := from.Addr().Unmap().WithZone("")
+	if network, err := address.Prefix(64); err == nil && address.Is6() {
+		return network.String()
+	}
+	return address.String()
 }
 
 // turnAway closes a connection. A caller may connect again and again, so this must cost

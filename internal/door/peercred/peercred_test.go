@@ -203,17 +203,21 @@ func TestUnmappedUsersAreUnknown(t *testing.T) {
 
 func TestGuests(t *testing.T) {
 	g := NewGuests(Limits{User: 2, Unknown: 1, All: 4, Admin: 1}, of(0))
+	last := map[int]*Conn{} // of each user
 	enter := func(uid int, admin, want bool) {
 		t.Helper()
-		if got := g.enter(uid, admin, []int{uid}); got != want {
+		c := let(g, uid, admin, "", uid)
+		if got := c != nil; got != want {
 			t.Errorf("user %d (administrator: %v) was let in: %v", uid, admin, got)
+		}
+		if c != nil {
+			last[uid] = c
 		}
 	}
 	enter(1, false, true)
 	enter(1, false, true)
 	enter(1, false, false) // as many as one user may have
-	enter(unknown, false, true)
-	enter(unknown, false, false)
+	enter(2, false, true)
 	enter(2, false, true)
 	enter(3, false, false) // as many as all may have
 	enter(0, true, true)   // which is no concern of root's
@@ -222,11 +226,86 @@ func TestGuests(t *testing.T) {
 	enter(2, false, false) // has one already
 	enter(3, false, true)  // a newcomer
 	enter(4, false, false)
-	g.leave(3, false)
-	g.leave(1, false)
+	_, _ = last[3].Close(), last[1].Close()
 	enter(3, false, true)
-	g.leave(0, true)
+	_ = last[0].Close()
 	enter(0, true, true)
+}
+
+// let lets a connection in, or returns nil.
+func let(g *Guests, uid int, admin bool, from string, groups ...int) *Conn {
+	near, _ := net.Pipe()
+	c := &Conn{Conn: near, guests: g, admin: admin, from: from}
+	if c.peer.Groups = groups; uid != unknown {
+		c.peer.UID = access.KnownUID(uid)
+	}
+	if !g.enter(c) {
+		return nil
+	}
+	return c
+}
+
+// isOpen reports whether a connection was not closed.
+func isOpen(c *Conn) bool { return c.SetReadDeadline(time.Time{}) == nil }
+
+// A connection that has shown no token gives way: those of an address with many first, and
+// then the oldest.
+func TestStrangersGiveWay(t *testing.T) {
+	g := NewGuests(Limits{User: 2, Unknown: 4, All: 9, Admin: 1}, of(0))
+	var many []*Conn
+	for range 3 {
+		many = append(many, let(g, unknown, false, "192.0.2.1"))
+	}
+	other := let(g, unknown, false, "192.0.2.2")
+	next := let(g, unknown, false, "192.0.2.3")
+	if next == nil || isOpen(many[0]) || !isOpen(many[1]) || !isOpen(other) {
+		t.Error("another stranger does not take the place of the oldest of those from one address")
+	}
+	next.Shows("token:ci")
+	for range 8 {
+		if let(g, unknown, false, "192.0.2.1") == nil {
+			t.Error("a stranger is turned away")
+		}
+	}
+	if !isOpen(next) || !isOpen(other) || isOpen(many[1]) || isOpen(many[2]) {
+		t.Error("a caller with a token, or from an address with one connection, gives way to many from one address")
+	}
+	two, three := let(g, unknown, false, "192.0.2.4"), let(g, unknown, false, "192.0.2.4")
+	two.Shows("token:ci")
+	three.Shows("token:ci") // as one too many, it stays a stranger
+	if _, stranger := g.strangers[three]; !stranger || g.shown["token:ci"] != 2 {
+		t.Errorf("one token has %v", g.shown)
+	}
+
+	// Users of this machine come before strangers, within their own limit.
+	for uid := range 9 {
+		if let(g, uid+1, false, "", uid+1) == nil && len(g.strangers) > 0 {
+			t.Errorf("user %d is turned away while there are %d strangers", uid+1, len(g.strangers))
+		}
+	}
+	if len(g.strangers) != 0 || !isOpen(next) || g.all != 9 {
+		t.Errorf("there are %d strangers, and %d in all", len(g.strangers), g.all)
+	}
+	_, _ = next.Close(), two.Close()
+	if len(g.shown) != 0 || g.all != 7 || g.byUser[unknown].has != 0 {
+		t.Errorf("left behind: %+v", g)
+	}
+}
+
+// Whoever is an administrator by a group is let in although others have all places.
+func TestAdministratorsByGroupFindRoom(t *testing.T) {
+	rules := &access.Rules{Daemon: 0, Groups: map[int]access.Given{27: {Role: access.Admin}}, Users: map[int]access.Given{5: {Role: access.User}}}
+	g := NewGuests(Limits{User: 2, Unknown: 1, All: 1, Admin: 1}, func() *access.Rules { return rules })
+	let(g, 1, false, "")
+	for _, c := range []struct {
+		uid    int
+		groups []int
+		full   bool
+	}{{2, []int{27}, false}, {3, []int{28}, true}, {4, nil, true}, {5, []int{27}, true}} {
+		if got := g.full(c.uid, func() []int { return c.groups }); got != c.full {
+			t.Errorf("user %d of the groups %v: full is %v", c.uid, c.groups, got)
+		}
+	}
 }
 
 // Users may have limits of their own, which may change while they are connected.
@@ -238,18 +317,23 @@ func TestGuestsWithLimitsOfTheirOwn(t *testing.T) {
 		}
 		return most[c.Groups[0]]
 	}}, of(0))
-	if !g.enter(1, false, []int{1}) || g.enter(1, false, []int{1}) || !g.full(1) {
+	enter := func(uid int) bool { return let(g, uid, false, "", uid) != nil }
+	full := func(uid int) bool { return g.full(uid, func() []int { return nil }) }
+	if !enter(1) || enter(1) || !full(1) {
 		t.Error("a user with a limit of 1 has not exactly one connection")
 	}
 	for range 2 {
-		if !g.enter(2, false, []int{2}) || g.full(2) {
+		if !enter(2) || full(2) {
 			t.Error("a user with a limit of 3 has less than two")
 		}
 	}
-	if most[1], most[2] = 2, 1; g.full(1) || !g.enter(1, false, []int{1}) || !g.full(2) || g.enter(2, false, []int{2}) {
+	if most[1], most[2] = 2, 1; full(1) || !enter(1) || !full(2) || enter(2) {
 		t.Error("a changed limit does not hold")
 	}
-	if g.enter(unknown, false, nil); g.enter(unknown, false, nil) {
+	for range 3 {
+		enter(unknown)
+	}
+	if len(g.strangers) != 1 {
 		t.Error("callers whose user is not known have the limit of one who is")
 	}
 }

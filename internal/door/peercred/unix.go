@@ -26,6 +26,16 @@ func (k *Kernel) User(c *net.UnixConn) access.Peer {
 	})
 }
 
+// Groups identifies only the groups of the other end of a Unix socket, nil if they are not
+// known.
+func (k *Kernel) Groups(c *net.UnixConn) []int {
+	return socketPeer(c, func(fd int, p *access.Peer) {
+		if peer, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			p.Groups = k.groups(fd, peer.Gid)
+		}
+	}).Groups
+}
+
 // socketPeer returns the peer that fill finds out about. An error leaves it unknown.
 func socketPeer(c *net.UnixConn, fill func(fd int, p *access.Peer)) access.Peer {
 	p := at(access.Socket)
