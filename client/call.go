@@ -45,12 +45,20 @@ func (c *Client) exchange(ctx context.Context, method, path string, query url.Va
 	resp, err := c.send(limited, method, path, query, body)
 	if err == nil {
 		err = read(resp)
-		// Read the rest too, up to a limit: only then does the transport
-		// use the connection again.
-		_, _ = io.CopyN(io.Discard, resp.Body, 64<<10)
+		if err == nil || isProblem(err) {
+			// Read the rest too, up to a limit: only then does the transport
+			// use the connection again. After any other failure there may be no end.
+			_, _ = io.CopyN(io.Discard, resp.Body, 64<<10)
+		}
 		_ = resp.Body.Close()
 	}
 	return c.explain(ctx, method, path, err)
+}
+
+// isProblem reports whether the daemon answered with a problem.
+func isProblem(err error) bool {
+	problem := (*api.Problem)(nil)
+	return errors.As(err, &problem)
 }
 
 // limit returns ctx with the client's time limit, if there is one.

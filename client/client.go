@@ -144,15 +144,26 @@ func (o Options) shown() func() string {
 	}
 }
 
+// reachedFor is how long the connection that Reach leaves is used: the daemon closes one
+// without a request soon after that.
+const reachedFor = 2 * time.Second
+
 // overSockets returns a client that connects to the first socket with a daemon
 // behind it. It looks again for every new connection, so a daemon may restart.
 func overSockets(o Options, paths []string) *Client {
 	dial := func(ctx context.Context) (net.Conn, error) { return o.dialSocket(ctx, paths) }
-	var reached atomic.Pointer[net.Conn] // by Reach, for the first request
+	type reachedConn struct {
+		net.Conn
+		at time.Time
+	}
+	var reached atomic.Pointer[reachedConn] // by Reach, for the first request
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			if conn := reached.Swap(nil); conn != nil {
-				return *conn, nil
+				if time.Since(conn.at) < reachedFor {
+					return conn.Conn, nil
+				}
+				_ = conn.Close()
 			}
 			return dial(ctx)
 		},
@@ -164,7 +175,7 @@ func overSockets(o Options, paths []string) *Client {
 	c.streams = newStreams(dial, c.token)
 	c.drop = func() {
 		if conn := reached.Swap(nil); conn != nil {
-			_ = (*conn).Close()
+			_ = conn.Close()
 		}
 	}
 	c.reach = func(ctx context.Context) error {
@@ -173,7 +184,7 @@ func overSockets(o Options, paths []string) *Client {
 			return err
 		}
 		c.drop()
-		reached.Store(&conn)
+		reached.Store(&reachedConn{conn, time.Now()})
 		return nil
 	}
 	return c

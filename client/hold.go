@@ -71,7 +71,13 @@ func (c *Client) Hold(ctx context.Context, r api.LeaseRequest) (*Lease, error) {
 func (c *Client) hold(granted api.Lease) *Lease {
 	ctx, stop := context.WithCancel(context.Background())
 	l := &Lease{Lease: granted, client: c, lost: make(chan struct{}), stop: stop, kept: make(chan struct{})}
-	go l.keep(ctx, time.Now())
+	renewed := time.Now()
+	if c.local && granted.TTL > 0 && !granted.Expires.IsZero() { // the answer may have been long on its way
+		if at := granted.Expires.Add(-time.Duration(granted.TTL * float64(time.Second))); at.Before(renewed) {
+			renewed = at
+		}
+	}
+	go l.keep(ctx, renewed)
 	return l
 }
 
@@ -127,9 +133,11 @@ func (l *Lease) keep(ctx context.Context, renewed time.Time) {
 			renewed, wait = asked, look
 		case err == nil:
 			wait = look
-		case isRefusal(err), ttl > 0 && time.Since(renewed) >= ttl:
+		case hasEnded(err), ttl > 0 && time.Since(renewed) >= ttl:
 			close(l.lost)
 			return
+		case isRefusal(err): // whoever asks may not, for now or for ever; the lease may stand
+			wait = look
 		default:
 			wait = tryAgain
 		}
@@ -155,10 +163,10 @@ func (l *Lease) touch(ctx context.Context, due bool, end time.Time) error {
 }
 
 // isRefusal reports whether the daemon refused, and would refuse again. One that stops,
-// or that has too many requests, does not.
+// that did not get the whole request, or that has too many, does not.
 func isRefusal(err error) bool {
 	problem := (*api.Problem)(nil)
-	return errors.As(err, &problem) && problem.Status < 500 && problem.Status != http.StatusTooManyRequests
+	return errors.As(err, &problem) && problem.Status < 500 && problem.Status != http.StatusTooManyRequests && problem.Status != http.StatusRequestTimeout
 }
 
 // hasEnded reports whether the daemon says that the lease has ended.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -34,8 +35,12 @@ func overStream(ctx context.Context, c *Client, kind wire.Kind, method, path str
 // quick is an answer with a fast decoder for its usual form.
 type quick interface{ Read(data []byte) bool }
 
-// errNoStream reports that the daemon does not speak the protocol.
-var errNoStream = errors.New("the daemon has no lease stream")
+// errNoStream reports that the daemon opens no lease stream now, and errNeverStream that it
+// does not speak the protocol.
+var (
+	errNoStream    = errors.New("the daemon opened no lease stream")
+	errNeverStream = fmt.Errorf("%w: it has none", errNoStream)
+)
 
 // streams opens a stream when a call needs one, and again after it broke. All calls of a
 // client share one stream.
@@ -90,7 +95,7 @@ func (s *streams) open(ctx context.Context) (*stream, error) {
 	}
 	in, err := upgrade(ctx, conn, s.token())
 	if err != nil {
-		s.absent.Store(errors.Is(err, errNoStream))
+		s.absent.Store(errors.Is(err, errNeverStream))
 		return nil, errors.Join(err, conn.Close())
 	}
 	st := newStream(conn, in)
@@ -127,8 +132,12 @@ func upgrade(ctx context.Context, conn net.Conn, token string) (*bufio.Reader, e
 		return nil, ended(ctx, err)
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusSwitchingProtocols || resp.Header.Get("Upgrade") != wire.Protocol {
-		return nil, errNoStream
+	switch code := resp.StatusCode; {
+	case code == http.StatusSwitchingProtocols && resp.Header.Get("Upgrade") == wire.Protocol:
+	case code >= 500, slices.Contains([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestTimeout, http.StatusTooManyRequests}, code):
+		return nil, errNoStream // the call over HTTP hears why
+	default:
+		return nil, errNeverStream
 	}
 	if !giveUp() { // the context ended meanwhile and made the connection useless
 		return nil, context.Cause(ctx)

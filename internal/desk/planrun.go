@@ -183,9 +183,9 @@ func (d *Desk) placeRun(ctx context.Context, by *Caller, asked *planOrder, p *ap
 	return nil
 }
 
-// abandonRun gives back the lease of a run whose caller has left.
+// abandonRun gives back the lease of a run whose caller has left, unless it stood before.
 func (d *Desk) abandonRun(run *Run) {
-	if run.Lease == nil {
+	if run.Lease == nil || run.Lease.Stood {
 		return
 	}
 	if err := d.giveBack(run.Lease, withdrawn(run.Lease)); err != nil {

@@ -21,7 +21,7 @@ import (
 // of the caller; an empty user means the caller. For others it uses the groups in the
 // user database; a process may have other groups, and those count.
 func (d *Desk) Quota(by Caller, own *quota.Limits, user string) (api.Quota, error) {
-	if user == "" || user == by.User {
+	if user == "" || user == by.User || by.UID != access.NoUID && user == strconv.Itoa(by.UID) {
 		q := d.quota(by.User, own, access.May(by.Actor, access.Exceed, access.Object{}) == nil)
 		q.Role = by.Role.String()
 		return q, nil

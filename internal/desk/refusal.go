@@ -19,6 +19,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/minder"
 	"github.com/berth-gpu/berth/internal/process/runs"
 	"github.com/berth-gpu/berth/internal/text/words"
 	"github.com/berth-gpu/berth/internal/when/later"
@@ -117,8 +118,9 @@ var plainRefusals = []struct {
 	{journal.ErrFull, DiskFull, "journal_full", "Present leases are not affected. Make room on the disk of the state folder; then ask again."},
 	{ledger.ErrStopped, Unavailable, "stopping", "Ask again when the daemon is back."},
 	{runs.ErrStopped, Unavailable, "stopping", "Ask again when the daemon is back."},
+	{minder.ErrReading, Crowded, "too_many_readers", "Wait until one of them has been read."},
 	{runs.ErrNoOrder, Conflict, "no_order", ""},
-	{context.Canceled, Withdrawn, "withdrawn", "The caller left, or somebody released, resized or parked the lease."},
+	{context.Canceled, Withdrawn, "withdrawn", "The caller left, the token or the session of the caller has ended, or somebody released, resized or parked the lease."},
 }
 
 // Refused returns the refusal for an error of a keeper. It returns a refusal unchanged,

@@ -18,7 +18,7 @@ import (
 func registerAlerts(s *server) {
 	const path = " /api/alerts/{fingerprint}/acknowledge"
 	serve(s, on("GET /api/alerts", "alerts", "alerts", "The alerts that are pending or fire",
-		"Callers who may not see the names of users do not see alerts whose labels name somebody."), s.alerts)
+		"Callers who may not see the names of users do not see alerts whose labels or annotations name somebody."), s.alerts)
 	serve(s, on("POST"+path, "alerts", "acknowledge", "Say that somebody takes care of an alert",
 		"Until the time is over or the alert is resolved, hooks get nothing more about it. Acknowledging it again replaces the first.",
 		http.StatusNotFound, http.StatusServiceUnavailable), s.acknowledge)
@@ -38,7 +38,7 @@ func (s *server) alerts(ctx context.Context, _ *struct{}) (*answer[api.Alerts], 
 func (s *server) alertsFor(by sight) []api.Alert {
 	list := []api.Alert{}
 	for _, a := range s.Alerts.Active() {
-		if by.names() || !series.Tells(a.Labels) {
+		if by.names() || !series.Tells(a.Labels) && !series.Tells(a.Annotations) {
 			list = append(list, by.alert(&a))
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/user"
+	osuser "os/user"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -255,7 +255,7 @@ type oneUser struct{ uid int }
 func (o oneUser) Of(int) string { return "ada" }
 func (o oneUser) AccountOf(name string) (int, []int, error) {
 	if name != "ada" {
-		return 0, nil, user.UnknownUserError(name)
+		return 0, nil, osuser.UnknownUserError(name)
 	}
 	return o.uid, []int{o.uid}, nil
 }

@@ -111,6 +111,21 @@ func (s *server) inPlace(w http.ResponseWriter, r *http.Request, pattern string,
 	s.answer(w, r.WithContext(context.WithValue(r.Context(), placeKey{}, t)), pattern)
 }
 
+// paced waits until the rate of a caller admits a request that is not served. It answers,
+// and returns false, if the caller leaves meanwhile or the daemon stops.
+func (s *server) paced(w http.ResponseWriter, r *http.Request, who access.Actor) bool {
+	if exceeds(who) {
+		return true
+	}
+	q, leave := s.queues.Join(fair.UserOf(who), limitsOf(r.Context()).Calls.Or(0))
+	defer leave()
+	if !q.Pace(r.Context()) {
+		problems.Write(w, noPlace(r.Context()))
+		return false
+	}
+	return true
+}
+
 // queryWait is how long a query waits for a place of its user.
 const queryWait = 10 * time.Second
 

@@ -185,11 +185,13 @@ func build(p Parts) *server {
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.recover(w, r)
 	answer, pattern := s.route(r)
+	who := standingOf(r.Context())
 	if pattern == "" {
-		s.notServed(w, r, answer)
+		if s.paced(w, r, who) {
+			s.notServed(w, r, answer)
+		}
 		return
 	}
-	who := standingOf(r.Context())
 	s.called(r.Context(), pattern, who)
 	if refusal := mayUse(pattern, who); refusal != nil {
 		if who.Role == access.Stranger && doorkeeper.Of(r.Context()).NeedsToken() {
@@ -200,7 +202,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r, refusal := s.unfold(r, pattern)
 	if refusal != nil {
-		problems.Write(w, refusal)
+		if s.paced(w, r, who) {
+			problems.Write(w, refusal)
+		}
 		return
 	}
 	s.inPlace(w, r, pattern, who)

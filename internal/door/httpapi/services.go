@@ -92,7 +92,10 @@ func (s *server) log(w http.ResponseWriter, r *http.Request, read func(by desk.C
 		out.begin(0)
 		return
 	}
-	if p := (*api.Problem)(nil); !out.begun && errors.As(problemOf(err), &p) {
+	if out.begun { // the connection breaks, so that nobody takes a part for the whole
+		panic(http.ErrAbortHandler)
+	}
+	if p := (*api.Problem)(nil); errors.As(problemOf(err), &p) {
 		problems.Write(w, p)
 	}
 }

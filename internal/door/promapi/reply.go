@@ -117,9 +117,10 @@ func write(w http.ResponseWriter, r *http.Request, status int, encode func(io.Wr
 	w.Header().Add("Vary", "Accept-Encoding")
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(sendLimit)) // a recorder in a test has none
 	out := &sender{w: w, status: status, gzip: takesGzip(r.Header.Get("Accept-Encoding"))}
-	if err := encode(out); err == nil { // fails only if the client is gone
-		out.close()
+	if err := encode(out); err != nil { // the connection breaks, so that nobody takes a part for the whole
+		panic(http.ErrAbortHandler)
 	}
+	out.close()
 }
 
 // sender holds back the beginning of an answer until it knows whether the answer is

@@ -74,7 +74,7 @@ func (t *Tries) Fail(key, reason string, now time.Time) (who *Trier, delay time.
 	}
 	who.failed, who.last = who.failed+1, now
 	t.tell(who, key, reason, now)
-	if who.held >= MostHeld || t.held >= mostHeldOfAll {
+	if t.crowded(who) {
 		return nil, 0
 	}
 	who.held++
@@ -95,7 +95,16 @@ func (t *Tries) Crowded(key string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	who := t.by[key]
-	return t.held >= mostHeldOfAll || who != nil && who.held >= MostHeld
+	if who == nil && len(t.by) >= MostTriers {
+		who = t.by[everybodyElse]
+	}
+	return who != nil && t.crowded(who)
+}
+
+// crowded reports whether a caller has as many delayed answers as they may: one in any case,
+// so that others who guess take nobody's. The caller holds mu.
+func (t *Tries) crowded(who *Trier) bool {
+	return who.held >= MostHeld || who.held > 0 && t.held >= mostHeldOfAll
 }
 
 // everybodyElse is the key of the callers that are not told apart.

@@ -135,11 +135,14 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
+// ErrReading says that as many logs of a user are being read as may be.
+var ErrReading = errors.New("too many logs are being read")
+
 func (s *Starter) enterReading(uid int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.reading[uid] >= mostReading {
-		return fmt.Errorf("%d logs of user %d are being read: wait until one of them has been read", mostReading, uid)
+		return fmt.Errorf("%w: %d of user %d", ErrReading, mostReading, uid)
 	}
 	s.reading[uid]++
 	return nil
