@@ -154,6 +154,9 @@ func TestHoldIsLost(t *testing.T) {
 		{"daemon hangs", api.LeaseRequest{ID: "a", TTL: gpu.Some(9.0)}, is(0, ""), 9 * time.Second},
 		{"too many requests for longer than the ttl", api.LeaseRequest{ID: "a", TTL: gpu.Some(9.0)}, is(429, "no_turn"), 9 * time.Second},
 		{"too many requests, nothing to renew", api.LeaseRequest{ID: "a", Binding: "process"}, is(429, "no_turn"), 0},
+		{"not allowed now, nothing to renew", api.LeaseRequest{ID: "a", Binding: "process"}, is(403, "token_user_gone"), 0},
+		{"not allowed for longer than the ttl", api.LeaseRequest{ID: "a", TTL: gpu.Some(9.0)}, is(403, "token_user_gone"), 9 * time.Second},
+		{"a request that did not arrive", api.LeaseRequest{ID: "a", Binding: "process"}, is(408, "request_timeout"), 0},
 		{"daemon gone, nothing to renew", api.LeaseRequest{ID: "a", Binding: "process"}, is(503, "stopping"), 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

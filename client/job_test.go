@@ -2,8 +2,10 @@ package client
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -83,4 +85,29 @@ func TestWaitJobIsPatient(t *testing.T) {
 			t.Errorf("error %v after %v", err, time.Since(start))
 		}
 	})
+}
+
+// fullDisk is a writer that takes nothing.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// A log that is followed has no end, and its reader leaves when its writer fails.
+func TestLogOfAWriterThatFails(t *testing.T) {
+	left := make(chan struct{})
+	path := serveUnix(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte("a line\n"))
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		close(left)
+	}))
+	c, err := New(Options{Socket: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.JobLog(t.Context(), "7", LogQuery{Follow: true}, fullDisk{}); !errors.Is(err, syscall.ENOSPC) {
+		t.Error(err)
+	}
+	<-left
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -370,4 +371,32 @@ func TestStreamSendsNothingTooLarge(t *testing.T) {
 		}
 		synctest.Wait()
 	})
+}
+
+// An answer that passes does not mean that the daemon has no lease stream.
+func TestStreamIsAskedForAgain(t *testing.T) {
+	for status, want := range map[int]int{http.StatusServiceUnavailable: 2, http.StatusUnauthorized: 2, http.StatusTooManyRequests: 2, http.StatusNotFound: 1, http.StatusOK: 1} {
+		var asked atomic.Int32
+		path := serveUnix(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == wire.Path {
+				asked.Add(1)
+				w.WriteHeader(status)
+				return
+			}
+			_, _ = w.Write([]byte(`{"id":"a"}`))
+		}))
+		c, err := New(Options{Socket: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if l, err := c.Acquire(t.Context(), api.LeaseRequest{ID: "a"}); err != nil || l.ID != "a" {
+				t.Errorf("after %d: %+v, %v", status, l, err)
+			}
+		}
+		c.Close()
+		if got := int(asked.Load()); got != want {
+			t.Errorf("after %d it asked %d times, want %d", status, got, want)
+		}
+	}
 }

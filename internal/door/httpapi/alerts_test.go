@@ -20,7 +20,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// alarmed is a door with two alerts, of which one names somebody.
+// alarmed is a door with three alerts, of which two name somebody.
 func alarmed(t *testing.T) *door {
 	t.Helper()
 	d := open(t, "1")
@@ -28,7 +28,8 @@ func alarmed(t *testing.T) *door {
 	now := time.Now().Format(time.RFC3339Nano)
 	text := fmt.Sprintf(`{"version":1,"seen":%q,"alerts":[
 		{"group":"f;g","rule":0,"labels":{"alertname":"Hot","gpu":"SIM-h200-0","severity":"critical"},"annotations":{"summary":"it is hot"},"firing":true,"value":81,"active_at":%q,"fired_at":%q},
-		{"group":"f;g","rule":1,"labels":{"alertname":"Big","lease":"ada/train"},"firing":true,"value":"NaN","active_at":%q,"fired_at":%q}]}`, now, now, now, now, now)
+		{"group":"f;g","rule":1,"labels":{"alertname":"Big","lease":"ada/train"},"firing":true,"value":"NaN","active_at":%q,"fired_at":%q},
+		{"group":"f;g","rule":2,"labels":{"alertname":"Odd"},"annotations":{"user":"ada"},"firing":true,"value":1,"active_at":%q,"fired_at":%q}]}`, now, now, now, now, now, now, now)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +37,7 @@ func alarmed(t *testing.T) *door {
 	if damage := d.Alerts.Recall(); damage != nil {
 		t.Fatal(damage)
 	}
-	d.Alerts.Configure([]alert.Group{{Name: "g", File: "f", Interval: time.Hour, Rules: []alert.Rule{{Alert: "Hot"}, {Alert: "Big"}}}})
+	d.Alerts.Configure([]alert.Group{{Name: "g", File: "f", Interval: time.Hour, Rules: []alert.Rule{{Alert: "Hot"}, {Alert: "Big"}, {Alert: "Odd"}}}})
 	return d
 }
 
@@ -55,7 +56,7 @@ func (d *door) as(role access.Role, method, path, body string) *httptest.Respons
 func TestAlerts(t *testing.T) {
 	d := alarmed(t)
 	all := decode[api.Alerts](t, d.as(access.User, "GET", "/api/alerts", ""))
-	if len(all.Alerts) != 2 || all.Alerts[0].Alert != "Hot" || all.Alerts[0].Severity != gpu.Serious || *all.Alerts[0].Value != 81 || all.Alerts[1].Value != nil {
+	if len(all.Alerts) != 3 || all.Alerts[0].Alert != "Hot" || all.Alerts[0].Severity != gpu.Serious || *all.Alerts[0].Value != 81 || all.Alerts[1].Value != nil {
 		t.Errorf("a user sees %+v", all.Alerts)
 	}
 	few := d.as(access.Viewer, "GET", "/api/alerts", "")
