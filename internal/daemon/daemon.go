@@ -290,7 +290,7 @@ func (d *Daemon) openDoor(o Options) error {
 		parts.Optimizer, parts.Parking = d.reclaim, d.parking
 	}
 	if d.jobs != nil {
-		parts.Jobs, parts.Logs, parts.JobOf = d.jobs, d.minders, d.jobOf
+		parts.Jobs, parts.Logs = d.jobs, d.minders
 	}
 	if d.services != nil {
 		parts.Services, parts.Front = d.services, d.front

@@ -106,9 +106,6 @@ func (d *Daemon) accountOf(user string, uid int) (api.MinderAccount, error) {
 	return f.account, f.err
 }
 
-// jobOf returns the job that a lease or a request belongs to.
-func (d *Daemon) jobOf(k lease.Key) string { return d.jobs.JobOf(k.UID, k.ID) }
-
 // jobsOverran tells the jobs that a lease has reached its time limit.
 func (d *Daemon) jobsOverran(e *lease.Effect) {
 	if d.jobs != nil && e.Kind == lease.Overran && e.Before.Cancelled == nil {

@@ -39,7 +39,7 @@ func (d *Desk) Launch(ctx context.Context, by Caller, q launch.Question) (say st
 	}
 	w.Timeout = gpu.Some(0.0)
 	if id, fence, nested := w.Around(q.Environ); nested {
-		if held, stands := d.Ledger.Find(lease.Key{Owner: lease.OwnerOf(&by.Actor), ID: id}); stands && held.Fence == fence {
+		if d.Ledger.Lease(lease.Key{Owner: lease.OwnerOf(&by.Actor), ID: id}, fence) != nil {
 			w.Within(id)
 		}
 	}
@@ -121,7 +121,7 @@ func (d *Desk) handOver(ctx context.Context, l *api.Lease, found ledger.Found, r
 	if err := d.equip(ctx, l, found.Lease, r, cleared); err != nil {
 		return err
 	}
-	if r.isolation == launch.ByCgroup && (r.Parent == "" || r.FromPool) && !r.ofJob { // a child, and the lease of a job, is handed to its process first
+	if r.isolation == launch.ByCgroup && (r.Parent == "" || r.FromPool) && r.Run == (lease.Run{}) { // a child, and the lease of a run, is handed to its process first
 		note, err := d.enclose(found.Lease)
 		if err != nil {
 			return err
@@ -208,7 +208,7 @@ func (d *Desk) newID(by *Caller, name string) (string, error) {
 			return "", because(err, Unavailable, "no_number", "Nothing was leased. Make room on the disk of the state folder; then ask again.")
 		}
 		id := name + "-" + strconv.FormatInt(number, 10)
-		if !d.Ledger.Taken(lease.Key{Owner: lease.OwnerOf(&by.Actor), ID: id}) {
+		if !d.Ledger.Taken(lease.OwnerOf(&by.Actor), id) {
 			return id, nil
 		}
 	}

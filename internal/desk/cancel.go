@@ -17,25 +17,13 @@ import (
 // processes, and SIGKILL after deallocation_timeout. It withdraws a request that waits.
 // The answer comes when the daemon has written down what it is going to do.
 func (d *Desk) Cancel(ctx context.Context, by Caller, name lease.Name, b api.Cancel) (api.Ended, error) {
-	k, err := d.Ledger.Seek(by.Actor, access.Cancel, name)
-	if err != nil {
-		return api.Ended{}, Refused(err)
-	}
-	if d.JobOf != nil {
-		if job := d.JobOf(k); job != "" {
-			return api.Ended{}, Refuse(Conflict, "job_lease", "The lease %s belongs to a job. Cancel the job: berth cancel %s (POST /api/jobs/{id}/cancel). Nothing was changed.", k.ID, words.Shell(job))
-		}
-	}
-	if err := d.ofService(k); err != nil {
-		return api.Ended{}, err
-	}
 	by.aside()
-	cancelled, err := d.EndPrograms(ctx, by.Actor, k, b.Fence, gpu.Printable(b.Why, 256))
+	cancelled, err := d.Ledger.Cancel(ctx, name, b.Fence, by.Actor, gpu.Printable(b.Why, 256))
 	by.back(ctx)
 	if err != nil {
 		return api.Ended{}, Refused(err)
 	}
-	result := api.Ended{ID: k.ID}
+	result := api.Ended{ID: name.ID}
 	if cancelled != nil {
 		ends := LeaseOf(ledger.Held{Lease: cancelled})
 		result.Lease = &ends
@@ -43,11 +31,10 @@ func (d *Desk) Cancel(ctx context.Context, by Caller, name lease.Name, b api.Can
 	return result, nil
 }
 
-// EndPrograms ends the programs of a lease in the name of an actor, and the lease with
-// them, also if the daemon ends before it has. It withdraws a request that waits, and
-// returns nil then. A fence of zero means any.
+// EndPrograms ends the programs of the lease of a run in the name of an actor, and the
+// lease with them, also if the daemon ends before it has. A fence of zero means any.
 func (d *Desk) EndPrograms(ctx context.Context, by access.Actor, k lease.Key, fence uint64, why string) (*lease.Lease, error) {
-	return d.Ledger.Cancel(ctx, k.Name(), fence, by, why)
+	return d.Ledger.CancelRun(ctx, k, fence, by, why)
 }
 
 // stranded refuses to release a lease whose process goes on without it, unless the caller
@@ -55,7 +42,7 @@ func (d *Desk) EndPrograms(ctx context.Context, by access.Actor, k lease.Key, fe
 // the lease that it looked at, or zero if it is not bound to a process that lives.
 func (d *Desk) stranded(by *Caller, name lease.Name) (fence uint64, err error) {
 	held, err := d.Ledger.Held(by.Actor, access.Release, name)
-	if err != nil || held.Binding != lease.ByProcess || held.State == lease.Parked {
+	if err != nil || held.Binding != lease.ByProcess || held.State == lease.Parked || held.Run != (lease.Run{}) {
 		return 0, nil // the ledger finds out
 	}
 	holder := process.ID{PID: held.Holder.PID, Start: held.Holder.Start}

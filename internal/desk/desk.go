@@ -68,10 +68,6 @@ type Parts struct {
 	Watchdog  *watchdog.Watchdog // nil if nothing ends programs that use too much
 	Faults    *fault.Faults      // confines panics to the job or service; nil confines none
 
-	// JobOf returns the id of the job that a lease or a request belongs to, or "" if it
-	// belongs to none. It is nil if this daemon runs no jobs.
-	JobOf func(lease.Key) string
-
 	Jobs     *keeper.Keeper // nil if this daemon runs no jobs
 	Logs     Logs           // nil if this daemon runs no programs
 	Services *owner.Owner   // nil if this daemon runs no programs of services

@@ -172,7 +172,7 @@ func (d *Desk) hogging(page ledger.Page, now time.Time) []Hogging {
 // waitsFor reports whether a request waits for what a lease holds: memory or slots on a
 // device that it may have.
 func (d *Desk) waitsFor(r *lease.Request, held *lease.Lease) bool {
-	if r.Into == held.Fence || r.Parent == held.ID {
+	if r.Into == held.Fence || r.ParentFence == held.Fence {
 		return false
 	}
 	return slices.ContainsFunc(held.Parts, func(p lease.Part) bool {

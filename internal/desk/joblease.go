@@ -30,7 +30,11 @@ func (d *Desk) RunJobs(ctx context.Context) error { return d.Jobs.Run(ctx, jobLe
 
 // keyOfTask returns the key of the lease of a task.
 func keyOfTask(s *job.Spec, id string) lease.Key {
-	return lease.Key{Owner: lease.Holder{UID: s.UID, User: s.User}.Owner(), ID: id}
+	named, _ := job.ParseID(id)
+	return lease.Key{
+		Owner: lease.Holder{UID: s.UID, User: s.User}.Owner(), ID: id,
+		Run: lease.Run{Kind: lease.OfJob, Number: s.Number, Task: named.Task},
+	}
 }
 
 func keyOfClaim(of *keeper.Claim) lease.Key { return keyOfTask(of.Spec, of.ID) }
@@ -45,7 +49,7 @@ func (d *Desk) wishOf(of *keeper.Claim) *wish {
 	if of.Priority != 0 {
 		w.Priority = gpu.Some(of.Priority)
 	}
-	return &wish{LeaseRequest: w, ofJob: true, since: of.Since, precedes: of.Priority > 0}
+	return &wish{LeaseRequest: w, run: keyOfClaim(of).Run, since: of.Since, precedes: of.Priority > 0}
 }
 
 // Acquire implements keeper.Leases.
@@ -125,8 +129,8 @@ func (l jobLeases) Signal(of keeper.Claim, name string) {
 
 // Ends implements keeper.Leases.
 func (l jobLeases) Ends(of keeper.Claim) (time.Time, bool) {
-	held, stands := l.desk.Ledger.Find(keyOfClaim(&of))
-	if !stands || held.Fence != of.Task.Fence {
+	held := l.desk.Ledger.Lease(keyOfClaim(&of), of.Task.Fence)
+	if held == nil {
 		return time.Time{}, false
 	}
 	return held.Ends()
@@ -228,12 +232,24 @@ func (d *Desk) ranOut(uuid string, end time.Time) string {
 }
 
 // Claims implements keeper.Leases.
-func (l jobLeases) Claims() map[string][]int {
-	all := map[string][]int{}
+func (l jobLeases) Claims() (all []keeper.Claimed) {
 	for _, held := range l.desk.Ledger.View().Leases {
-		if _, err := job.ParseID(held.ID); err == nil {
-			all[held.ID] = append(all[held.ID], held.Holder.UID)
+		if _, err := job.ParseID(held.ID); err == nil && held.Run.Kind != lease.OfService {
+			all = append(all, keeper.Claimed{ID: held.ID, UID: held.Holder.UID, Fence: held.Fence, OfJob: held.Run.Kind == lease.OfJob})
 		}
 	}
 	return all
+}
+
+// Claim implements keeper.Leases.
+func (l jobLeases) Claim(of keeper.Claim) { l.desk.claim(keyOfClaim(&of), of.Task.Fence) }
+
+// Taken implements keeper.Leases.
+func (l jobLeases) Taken(s *job.Spec) bool {
+	of := lease.Holder{UID: s.UID, User: s.User}.Owner()
+	taken := l.desk.Ledger.Taken(of, s.ID())
+	for i := 0; i < s.Tasks() && s.Many() && !taken; i++ {
+		taken = l.desk.Ledger.Taken(of, s.TaskID(i))
+	}
+	return taken
 }

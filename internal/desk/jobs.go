@@ -598,7 +598,7 @@ func (d *Desk) foreseen(by access.Actor, s keeper.Shown) api.Job {
 func (d *Desk) seen(by access.Actor, s keeper.Shown) api.Job {
 	j := s.Job
 	if s.Task.State == job.Running || s.Task.State == job.Starting {
-		if held, stands := d.Ledger.Find(keyOfTask(s.Spec, j.ID)); stands && held.Fence == s.Task.Fence {
+		if held := d.Ledger.Lease(keyOfTask(s.Spec, j.ID), s.Task.Fence); held != nil {
 			if held.State != lease.Active {
 				j.State = "parked"
 			}

@@ -39,11 +39,6 @@ func (d *Desk) Seek(by access.Actor, name lease.Name) (lease.Key, error) {
 // a name means. A fence of zero means any. Release ends no program: if one would go on
 // without its lease, whoever else asks has to give the fence, or say that it may go on.
 func (d *Desk) Release(ctx context.Context, by Caller, name lease.Name, fence uint64, keepRunning bool) (api.Ended, error) {
-	if k, err := d.Ledger.Seek(by.Actor, access.Release, name); err == nil && fence == 0 {
-		if err := d.ofService(k); err != nil {
-			return api.Ended{}, err
-		}
-	}
 	if fence == 0 && !keepRunning {
 		var err error
 		if fence, err = d.stranded(&by, name); err != nil {

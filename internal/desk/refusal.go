@@ -157,7 +157,12 @@ func refusalOf(err error) *Refusal {
 	unmoved := (*move.RefusedError)(nil)
 	full := (*lease.PoolError)(nil)
 	closed := (*ledger.ClosedError)(nil)
+	ofRun := (*lease.RunError)(nil)
 	switch {
+	case errors.As(err, &ofRun) && ofRun.Service() != "":
+		return because(ofRun, Conflict, "service_lease", fmt.Sprintf("To stop the service: berth stop %[1]s (POST /api/services/{name}/stop); to bring it: berth start %[1]s. Nothing was changed.", words.Shell(ofRun.Service())))
+	case errors.As(err, &ofRun):
+		return because(ofRun, Conflict, "job_lease", fmt.Sprintf("Cancel the job: berth cancel %s (POST /api/jobs/{id}/cancel). Nothing was changed.", words.Shell(ofRun.ID)))
 	case errors.As(err, &full):
 		r := Refuse(Conflict, "pool_full", "The pool %s has %s of %s left, and %s asks for %s. Release a lease in the pool, or make the pool larger: berth allocate %s SIZE --pool.",
 			full.Pool, full.Left().Beside(full.Size, full.Needs), full.Size.Beside(full.Needs), full.ID, full.Needs.Beside(full.Size), words.Shell(full.Pool))

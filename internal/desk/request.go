@@ -30,8 +30,8 @@ type wish struct {
 	again   lease.Again // which existing lease answers the request
 	note    string      // how the lease differs from the request; may be empty
 
-	ofJob    bool      // it is for a task, and is bound to the minder later
-	since    time.Time // since when the task waits
+	run      lease.Run // what it is for, which is bound to its minder later; zero for what users ask for
+	since    time.Time // since when the run waits
 	precedes bool      // an operator gave the job its priority
 }
 
@@ -45,7 +45,6 @@ type resolved struct {
 	environs  bool     // the launcher leaves the environment of the program to the daemon
 	caps      []string // libraries that the environment limits
 	isolation string   // what keeps the program from other devices
-	ofJob     bool     // its program is started later, by a minder
 }
 
 // resolve looks up everything that a wish names. It refuses a wish that contradicts
@@ -53,7 +52,7 @@ type resolved struct {
 func (d *Desk) resolve(by *Caller, w *wish) (resolved, error) {
 	bound := binding(&w.LeaseRequest)
 	ends := bound // what ends the lease when its program runs
-	if w.ofJob {
+	if w.run != (lease.Run{}) {
 		ends = lease.ByProcess
 	}
 	parts, err := w.exactly(by, bound)
@@ -87,7 +86,7 @@ func (d *Desk) resolve(by *Caller, w *wish) (resolved, error) {
 	}
 	r := resolved{
 		Request: lease.Request{
-			ID: w.ID, Parent: says.parent, FromPool: w.FromPool != "", Holder: holder, By: by.Actor, Again: w.again, Repeated: by.Repeated || w.ofJob,
+			ID: w.ID, Run: w.run, Parent: says.parent, FromPool: w.FromPool != "", Holder: holder, By: by.Actor, Again: w.again, Repeated: by.Repeated || w.run != (lease.Run{}),
 			Binding: bound, Implied: w.implied, TTL: lease.Seconds(w.TTL.Or(0)), TimeLimit: lease.Seconds(w.TimeLimit.Or(0)),
 			GPUs: w.GPUs, Memory: memory, Slots: says.slots, Where: choice.where, Only: w.only, Preferred: choice.preferred, Policy: w.Policy,
 			AskedPriority: w.Priority, Limits: d.limitsOf(by, holder), Draw: d.draw(holder),
@@ -95,7 +94,7 @@ func (d *Desk) resolve(by *Caller, w *wish) (resolved, error) {
 		},
 		learned: learned, unread: w.atOnce, caps: w.Caps, isolation: isolation, environs: len(w.Caps) > 0 || len(w.Scope) > 0,
 	}
-	r.ofJob, r.Since, r.Precedes = w.ofJob, w.since, w.precedes
+	r.Since, r.Precedes = w.since, w.precedes
 	r.launched = w.Enforce != "" || r.environs
 	if wait, given := w.Timeout.Get(); given {
 		r.Wait = gpu.Some(lease.Seconds(wait))

@@ -58,7 +58,7 @@ func (d *Desk) limitsOfUser(uid int, user string) *quota.Limits {
 // asks for.
 func (d *Desk) programOf(a *owner.Ask) (Caller, *wish) {
 	s := a.Spec
-	w := &wish{ofJob: true, since: a.Since, LeaseRequest: api.LeaseRequest{
+	w := &wish{run: a.Run, since: a.Since, LeaseRequest: api.LeaseRequest{
 		ID: a.ID, Name: s.Name, Service: s.Name, GPUs: max(s.GPUs, 1), Memory: s.Memory.Or(0), Exclusive: a.Whole, GPU: gpu.Ref(a.GPU), Enforce: "auto",
 		Binding: string(lease.ByName), Timeout: gpu.Some(lease.MaxWait.Seconds()), Comment: "the program of the service " + s.Name,
 	}}
@@ -137,6 +137,18 @@ func (d *Desk) equipRun(ctx context.Context, bound *lease.Lease, by *Caller, w *
 		handed.IsolatedBy = launch.ByCgroup
 	}
 	return handed, nil
+}
+
+// Claim implements owner.Leases.
+func (l serviceLeases) Claim(k lease.Key, fence uint64) { l.desk.claim(k, fence) }
+
+// claim notes that the lease with a fence is for the run in a key, if an earlier berth did
+// not say so. If that fails now, the lease is found by its fence, and the next daemon
+// claims it.
+func (d *Desk) claim(k lease.Key, fence uint64) {
+	if held := d.Ledger.Lease(k, fence); held != nil && held.Run == (lease.Run{}) {
+		_ = d.Ledger.Claim(context.Background(), k, fence)
+	}
 }
 
 // Release implements owner.Leases.

@@ -288,11 +288,8 @@ func (d *Desk) ServiceLog(ctx context.Context, by Caller, name string, q LogQuer
 // ofService refuses to act on the lease of a service's program, which berth itself brings
 // and sends away.
 func (d *Desk) ofService(k lease.Key) error {
-	if d.Services == nil {
+	if k.Run.Kind != lease.OfService {
 		return nil
 	}
-	if name := d.Services.ServiceOf(k); name != "" {
-		return Refuse(Conflict, "service_lease", "The lease %s belongs to the service %s, whose program berth runs. To stop the service: berth stop %[3]s (POST /api/services/{name}/stop); to bring it: berth start %[3]s. Nothing was changed.", k.ID, name, words.Shell(name))
-	}
-	return nil
+	return Refused(k.Free())
 }

@@ -21,6 +21,7 @@ type Book struct {
 	// processes has the newest lease of each process that holds some.
 	processes map[processKey]*entry
 	pools     map[uint64]*pool // by fence, also those that have ended and have children
+	kin       map[uint64]*kin  // by fence, leases that have children, also those that have ended
 	alarms    alarms           // when leases expire and requests time out
 
 	// Sums over all devices, for shares.
@@ -41,6 +42,7 @@ func New() *Book {
 		groups:    make(map[string]*Count),
 		processes: make(map[processKey]*entry),
 		pools:     make(map[uint64]*pool),
+		kin:       make(map[uint64]*kin),
 		queue:     queue{lanes: make(map[laneKey]*lane), least: AnyLoad},
 	}
 }
@@ -104,6 +106,50 @@ func (b *Book) Lease(k Key) *Lease {
 		return e.lease
 	}
 	return nil
+}
+
+// Standing returns the lease that an id and a fence of an owner name, whether it is for a
+// run or not; nil if that has ended. A fence of zero means any: then Standing prefers the
+// lease that is for no run.
+func (b *Book) Standing(k Key, fence uint64) *Lease {
+	if e := b.standing(k, fence); e != nil {
+		return e.lease
+	}
+	return nil
+}
+
+func (b *Book) standing(k Key, fence uint64) *entry {
+	if fence != 0 {
+		if e := b.grants.get(fence); e != nil && e.key.ID == k.ID && e.key.Owner == k.Owner {
+			return e
+		}
+		return nil
+	}
+	if e := b.leases.get(k); e != nil || k.Run != (Run{}) {
+		return e
+	}
+	for e := range b.leases.called(k.ID) {
+		if e.key.Owner == k.Owner {
+			return e
+		}
+	}
+	return nil
+}
+
+// InUse reports whether a lease or a waiting request of an owner has an id, whether it is
+// for a run or not.
+func (b *Book) InUse(o Owner, id string) bool {
+	for e := range b.leases.called(id) {
+		if e.key.Owner == o {
+			return true
+		}
+	}
+	for w := range b.waiting.called(id) {
+		if w.key.Owner == o {
+			return true
+		}
+	}
+	return false
 }
 
 // Request returns a waiting request by its key; nil if there is none.

@@ -57,7 +57,7 @@ func only(b *Book, id string) Key {
 	for w := range b.waiting.called(id) {
 		return w.request.Key()
 	}
-	return Key{Owner{UID: NoUID, User: "nobody"}, id}
+	return Key{Owner: Owner{UID: NoUID, User: "nobody"}, ID: id}
 }
 
 func alice() Holder { return Holder{User: "alice", UID: 1000, PID: 42, Start: 7, Boot: "b1"} }

@@ -44,7 +44,7 @@ func (c Cancel) apply(b *Book, now time.Time) (Effect, error) {
 	}
 	l := *e.lease
 	l.Cancelled = asked
-	return b.become(e, &l, Cancelled, c.By, c.Why, now), nil
+	return b.become(e, &l, Cancelled, c.By, c.Why, now)
 }
 
 // cancelText says why a lease ends that was cancelled.
@@ -58,23 +58,33 @@ func afterColon(text, more string) string {
 	return text + ": " + more
 }
 
-// Launcher returns the lease that a lease or a request is a part of, or the key itself if
-// it is a part of none. The holder of that lease starts the programs of its parts, and
-// would start them again.
-func (b *Book) Launcher(k Key) Key {
-	const most = 8 // parents of parents; nobody has more
-	for range most {
-		parent := ""
-		if e := b.leases.get(k); e != nil {
-			parent = e.lease.Parent
-		} else if w := b.waiting.get(k); w != nil {
-			parent = w.request.Parent
+// Launcher returns the key and the fence of the lease that a lease or a request is a part
+// of. The holder of that lease starts the programs of its parts, and would start them
+// again. Launcher returns k and fence themselves if it is a part of none that stands.
+func (b *Book) Launcher(k Key, fence uint64) (Key, uint64) {
+	above := uint64(0)
+	if e := b.standing(k, fence); e != nil {
+		above = e.lease.launcher()
+	} else if w := b.waiting.get(k); w != nil {
+		if parent, err := b.Parent(w.request); err == nil && parent != nil && !parent.Pool {
+			above = parent.Fence
 		}
-		above := Key{k.Owner, parent}
-		if parent == "" || b.leases.get(above) == nil {
+	}
+	for above != 0 { // a parent has a smaller fence than its child
+		e := b.grants.get(above)
+		if e == nil {
 			break
 		}
-		k = above
+		k, fence, above = e.key, e.lease.Fence, e.lease.launcher()
 	}
-	return k
+	return k, fence
+}
+
+// launcher returns the fence of the lease whose holder starts the programs of this one;
+// zero if that is none: those of a pool start by themselves.
+func (l *Lease) launcher() uint64 {
+	if l.From != 0 {
+		return 0
+	}
+	return l.ParentFence
 }

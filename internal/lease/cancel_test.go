@@ -87,14 +87,38 @@ func TestLauncher(t *testing.T) {
 	slot := grant(t, b, &Request{ID: "slot", Holder: alice(), Slots: 1, Binding: ByName}, dev(0))
 	worker := grant(t, b, &Request{ID: "worker", Parent: "slot", Holder: alice(), Memory: 4, Binding: ByName}, dev(0))
 	apply(t, b, Ask{&Request{ID: "next", Parent: "slot", Holder: alice(), By: actor(alice()), GPUs: 1, Memory: 4, Binding: ByName, Requested: noon, Deadline: noon.Add(time.Minute)}}, noon)
-	for id, want := range map[string]Key{"slot": slot.Key(), "worker": slot.Key(), "next": slot.Key(), "nothing": {alice().Owner(), "nothing"}} {
-		if got := b.Launcher(Key{alice().Owner(), id}); got != want {
+	for id, want := range map[string]Key{"slot": slot.Key(), "worker": slot.Key(), "next": slot.Key(), "nothing": {Owner: alice().Owner(), ID: "nothing"}} {
+		if got, _ := b.Launcher(Key{Owner: alice().Owner(), ID: id}, 0); got != want {
 			t.Errorf("%s: %v", id, got)
 		}
 	}
 	apply(t, b, Release{Key: slot.Key(), By: access.Daemon()}, noon)
-	if got := b.Launcher(worker.Key()); got != worker.Key() {
+	if got, _ := b.Launcher(worker.Key(), 0); got != worker.Key() {
 		t.Errorf("without its parent: %v", got)
+	}
+	other := grant(t, b, &Request{ID: "slot", Holder: alice(), Slots: 1, Binding: ByName}, dev(0))
+	if got, _ := b.Launcher(worker.Key(), worker.Fence); got != worker.Key() {
+		t.Errorf("beside a later lease with the id of its parent: %v", got)
+	}
+	if _, err := b.Apply(Park{Key: other.Key(), By: access.Daemon()}, noon); err != nil {
+		t.Errorf("the later lease has no children, and is not parked: %v", err)
+	}
+	again := newBook(t, roomy)
+	replayText(t, again, b.Dump())
+	if got, _ := again.Launcher(worker.Key(), 0); got != worker.Key() || again.Lease(worker.Key()).ParentFence != slot.Fence {
+		t.Errorf("after a restart: %v", got)
+	}
+}
+
+// The program of a lease from a pool is none of the pool's, whose holder did not start it.
+func TestLauncherOfALeaseFromAPool(t *testing.T) {
+	b := newBook(t, roomy)
+	pool := grant(t, b, &Request{ID: "pool", Holder: alice(), Memory: 40, Binding: ByName, Terms: Terms{Pool: true}}, dev(0))
+	l := (&Request{ID: "a", Parent: "pool", Holder: alice(), Memory: 4, Binding: ByName}).Lease(dev(0))
+	l.From = pool.Fence
+	apply(t, b, Grant{Lease: l}, noon)
+	if got, fence := b.Launcher(l.Key(), 0); got != l.Key() || fence != 0 {
+		t.Errorf("%v, %d", got, fence)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/stored"
 )
 
-// Change is a change to the book: Ask, Withdraw, TimeOut, Grant, Renew, Keep,
+// Change is a change to the book: Ask, Withdraw, TimeOut, Grant, Claim, Renew, Keep,
 // Bind, Settle, Detach, Resize, Split, Rescope, Release, Expire, Revoke, Park,
 // Resume, Cancel, Warn or Overrun.
 type Change interface {
@@ -27,8 +27,11 @@ type Effect struct {
 	Request *Request
 	By      access.Actor // who did it
 	Why     string       // for people; may be empty
-	Shared  bool         // for a grant: a lease of another user has the same id
-	Spared  []string     // see Revoke
+	Shared  bool         // for a grant: another lease has the same id
+	// SharedOwn says of a grant that another lease of the same user has the same id: one of
+	// the two is for a run.
+	SharedOwn bool
+	Spared    []string // see Revoke
 }
 
 // Ends reports whether the effect ends a lease.
@@ -71,6 +74,7 @@ const (
 	Resumed   Kind = Kind(stored.Resume)
 	Scoped    Kind = Kind(stored.Scope)
 	Cancelled Kind = "cancel" // its entry is a Resize
+	Claimed   Kind = "claim"  // its entry is a Resize
 	Warned    Kind = "warn"
 	Overran   Kind = "overrun"
 )
@@ -133,13 +137,13 @@ func (b *Book) Revert(effects ...Effect) {
 func (b *Book) revert(e *Effect) {
 	switch {
 	case e.Before == nil && e.After != nil:
-		b.disown(b.leases.get(e.After.Key()))
+		b.disown(b.grants.get(e.After.Fence))
 	case e.Before != nil && e.After == nil:
 		b.insert(e.Before, nil)
 	case e.Fleeting():
-		b.forget(b.leases.get(e.Before.Key()), e.Kind)
+		b.forget(b.grants.get(e.Before.Fence), e.Kind)
 	case e.Before != nil:
-		b.replace(b.leases.get(e.Before.Key()), e.Before)
+		b.replace(b.grants.get(e.Before.Fence), e.Before)
 	}
 	switch {
 	case e.Kind == Asked:

@@ -56,6 +56,22 @@ func (b *Book) checkPools(taken map[uint64]gpu.MiB) error {
 			errs = append(errs, fmt.Errorf("pool %d is %+v, and should have %d children with %s", fence, *p, children[fence], taken[fence]))
 		}
 	}
+	for e := range b.leases.all {
+		if k := b.kin[e.lease.ParentFence]; (k == nil) != (e.lease.ParentFence == 0) || k != nil && k.entry != b.grants.get(e.lease.ParentFence) {
+			errs = append(errs, fmt.Errorf("lease %s is kept wrongly as a child", e.lease.ID))
+		}
+	}
+	for fence, k := range b.kin {
+		var want kin
+		for e := range b.leases.all {
+			if e.lease.ParentFence == fence {
+				want.children, want.devices = want.children+1, want.devices+len(e.lease.Parts)
+			}
+		}
+		if k.children != want.children || k.devices != want.devices || k.children == 0 {
+			errs = append(errs, fmt.Errorf("the children of %d are %+v, and should be %+v", fence, *k, want))
+		}
+	}
 	for fence := range pools {
 		if b.pools[fence] == nil {
 			errs = append(errs, fmt.Errorf("pool %d is not kept", fence))
@@ -195,7 +211,7 @@ func (b *Book) checkAccounts(taken map[uint64]gpu.MiB) error {
 			used = Usage{}
 		}
 		note(e.lease.Holder, used, 1, 0)
-		if owner := e.lease.Holder.Owner(); e.lease.Parent == "" {
+		if owner := e.lease.Holder.Owner(); b.grants.get(e.lease.ParentFence) == nil {
 			has := users[owner]
 			has.GPUs += len(e.lease.Parts)
 			users[owner] = has

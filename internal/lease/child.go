@@ -19,7 +19,8 @@ import (
 // parent. So a launcher can wait for the slot and the memory of its first program in one
 // request.
 //
-// A child does not end with its parent: it belongs to a process of its own.
+// A child does not end with its parent: it belongs to a process of its own. So it knows
+// its parent by fence, and a later lease with the id of its parent is nothing to it.
 
 // ErrParent refuses a lease as the parent of another one.
 var ErrParent = errors.New("the lease cannot be its parent")
@@ -30,15 +31,16 @@ func (b *Book) Parent(r *Request) (*Lease, error) {
 	if r.Parent == "" {
 		return nil, nil
 	}
-	parent := b.Lease(Key{r.Holder.Owner(), r.Parent})
-	why := ""
+	e, why := b.Standing(Key{Owner: r.Holder.Owner(), ID: r.Parent}, r.ParentFence), ""
 	switch {
-	case parent == nil:
+	case e == nil && r.ParentFence != 0:
+		why = "it has ended"
+	case e == nil:
 		why = "the user has no lease with that id"
-	case parent.State != Active:
-		why = "it is " + string(parent.State)
+	case e.State != Active:
+		why = "it is " + string(e.State)
 	default:
-		return parent, nil
+		return e, nil
 	}
 	return nil, fmt.Errorf("ask for %s as a child of %s: %w: %s", r.ID, r.Parent, ErrParent, why)
 }
@@ -51,10 +53,11 @@ func (b *Book) verifyChild(l *Lease) error {
 		}
 		return nil
 	}
-	parent, err := b.Parent(&Request{ID: l.ID, Holder: l.Holder, Parent: l.Parent})
+	parent, err := b.Parent(&Request{ID: l.ID, Holder: l.Holder, Parent: l.Parent, ParentFence: l.ParentFence})
 	if err != nil {
 		return err
 	}
+	l.ParentFence = parent.Fence
 	for _, p := range l.Parts {
 		if !parent.On(p.GPU) {
 			return fmt.Errorf("grant %s as a child of %s: %w: it has nothing on %s", l.ID, l.Parent, ErrParent, p.GPU)
@@ -101,7 +104,7 @@ func (s Split) apply(b *Book, now time.Time) (Effect, error) {
 	if err != nil {
 		return Effect{}, err
 	}
-	old, l := e.lease, *e.lease
+	l := *e.lease
 	if !e.canSplit(s.Memory) {
 		return Effect{}, fmt.Errorf("split %s off %s: %w", s.Memory.Exact(), s.ID, ErrState)
 	}
@@ -110,7 +113,54 @@ func (s Split) apply(b *Book, now time.Time) (Effect, error) {
 		l.Parts[i].Memory -= s.Memory
 	}
 	l.Asked = max(l.Asked-s.Memory, 0) // the child has that
-	waited := e.settleInto(b)
-	b.replace(e, &l)
-	return Effect{Kind: Resized, Time: now, Before: old, After: &l, Request: waited, By: s.By, Why: "a child of it has the difference"}, nil
+	return b.become(e, &l, Resized, s.By, "a child of it has the difference", now)
+}
+
+// kin connects a lease that has children with them, also when it has ended.
+type kin struct {
+	entry    *entry // nil if the lease has ended
+	children int
+	devices  int // of the children, each for each child
+}
+
+// adopt connects a lease that comes into the book with its children and with its parent.
+// While a parent stands, its children are on its devices, which count once.
+func (b *Book) adopt(e *entry) {
+	if own := b.kin[e.lease.Fence]; own != nil {
+		own.entry = e
+		e.user.GPUs -= own.devices
+	}
+	if e.lease.ParentFence == 0 {
+		return
+	}
+	above := b.kin[e.lease.ParentFence]
+	if above == nil {
+		above = &kin{entry: b.grants.get(e.lease.ParentFence)}
+		b.kin[e.lease.ParentFence] = above
+	}
+	above.children++
+	above.devices += len(e.lease.Parts)
+	if above.entry != nil {
+		e.user.GPUs -= len(e.lease.Parts)
+	}
+}
+
+// orphan undoes adopt.
+func (b *Book) orphan(e *entry) {
+	if own := b.kin[e.lease.Fence]; own != nil {
+		own.entry = nil
+		e.user.GPUs += own.devices
+	}
+	above := b.kin[e.lease.ParentFence]
+	if above == nil {
+		return
+	}
+	above.children--
+	above.devices -= len(e.lease.Parts)
+	if above.entry != nil {
+		e.user.GPUs += len(e.lease.Parts)
+	}
+	if above.children == 0 {
+		delete(b.kin, e.lease.ParentFence)
+	}
 }

@@ -48,9 +48,8 @@ type place struct {
 	measured gpu.MiB // for the processes of the lease
 }
 
-// insert puts a lease into the book. The caller has verified the lease. insert
-// reports whether a lease of another user has the same id.
-func (b *Book) insert(l *Lease, measured []gpu.MiB) (shared bool) {
+// insert puts a lease into the book. The caller has verified the lease.
+func (b *Book) insert(l *Lease, measured []gpu.MiB) {
 	e := &entry{lease: l}
 	e.places = e.single[:0]
 	if len(l.Parts) > 1 {
@@ -75,13 +74,13 @@ func (b *Book) insert(l *Lease, measured []gpu.MiB) (shared bool) {
 	}
 	e.charge(1)
 	e.own(1)
-	shared = b.leases.put(e, l.Key())
+	b.leases.put(e, l.Key())
 	b.grants.put(e)
 	b.hold(e)
+	b.adopt(e)
 	e.alarm.key = &e.key
 	b.setAlarm(e)
 	b.queue.stale = true
-	return shared
 }
 
 // remove takes a lease out of the book.
@@ -98,6 +97,7 @@ func (b *Book) remove(e *entry) {
 		d.spots = d.spots[:last]
 	}
 	e.charge(-1)
+	b.orphan(e)
 	e.own(-1)
 	e.leave(b)
 	b.dropAccounts(e.lease.Holder, e.lease.Groups...)
@@ -108,8 +108,22 @@ func (b *Book) remove(e *entry) {
 	b.queue.stale = true
 }
 
-// replace replaces a lease by a new state of it that is on the same devices.
+// turn replaces a lease by a new state of it, which a replay would take too.
+func (b *Book) turn(e *entry, l *Lease) error {
+	if err := l.validate(); err != nil {
+		return err
+	}
+	b.replace(e, l)
+	return nil
+}
+
+// replace replaces a lease by a new state of it that is on the same devices. Its key may
+// change: see Claim.
 func (b *Book) replace(e *entry, l *Lease) {
+	if k := l.Key(); k != e.key {
+		b.leases.remove(e)
+		b.leases.put(e, k)
+	}
 	b.letGo(e)
 	if l.State != e.lease.State || l.Endless() != e.lease.Endless() || l.stays() != e.lease.stays() || !slices.Equal(l.Parts, e.lease.Parts) {
 		for i := range e.places {

@@ -50,10 +50,15 @@ func (g Grant) apply(b *Book, now time.Time) (Effect, error) {
 		l.Expires = now.Add(l.TTL)
 	}
 	l.clean()
-	shared := b.insert(l, g.Adopted)
-	return Effect{Kind: Granted, Time: now, After: l, Request: from, By: l.By, Shared: shared}, nil
+	effect := Effect{Kind: Granted, Time: now, After: l, Request: from, By: l.By}
+	for other := range b.leases.called(l.ID) {
+		effect.Shared, effect.SharedOwn = true, effect.SharedOwn || other.key.Owner == l.Holder.Owner()
+	}
+	b.insert(l, g.Adopted)
+	return effect, nil
 }
 
+// verifyGrant refuses a lease that the book cannot take. It sets ParentFence.
 func (b *Book) verifyGrant(g Grant) error {
 	l := g.Lease
 	if b.leases.get(l.Key()) != nil {
@@ -103,8 +108,8 @@ func (b *Book) under(l *Lease, uuid string) bool {
 	if l.Parent == "" || l.Exclusive {
 		return false
 	}
-	parent := b.Lease(Key{l.Holder.Owner(), l.Parent})
-	return parent != nil && parent.Exclusive && parent.State == Active && parent.On(uuid)
+	parent := b.grants.get(l.ParentFence)
+	return parent != nil && parent.lease.Exclusive && parent.lease.State == Active && parent.lease.On(uuid)
 }
 
 // Fill gives an exclusive lease that is about to be granted the memory that can be leased

@@ -50,6 +50,14 @@ func (g *grants) remove(e *entry) {
 	}
 }
 
+// get returns the lease with a fence; nil if it has ended.
+func (g *grants) get(fence uint64) *entry {
+	if at, known := g.search(fence); known {
+		return g.list[at].entry
+	}
+	return nil
+}
+
 // search returns the place of a fence, or where it would be.
 func (g *grants) search(fence uint64) (at int, known bool) {
 	return slices.BinarySearchFunc(g.list, fence, func(each numbered, fence uint64) int { return cmp.Compare(each.fence, fence) })

@@ -79,6 +79,8 @@ func (b *Book) changeImplied(op string, k Key, fence uint64, binding Binding, ki
 	}
 	old, l := e.lease, *e.lease
 	change(&l)
-	b.replace(e, &l)
+	if err := b.turn(e, &l); err != nil {
+		return Effect{}, err
+	}
 	return Effect{Kind: kind, Time: now, Before: old, After: &l, By: access.Daemon()}, nil
 }

@@ -64,7 +64,7 @@ func (l *Lease) Growing(size gpu.MiB) Request {
 
 func (l *Lease) into(size, memory gpu.MiB, slots int) Request {
 	return Request{
-		ID: l.ID, Holder: l.Holder, Binding: l.Binding, TTL: l.TTL, Priority: l.Priority, Into: l.Fence, Size: size,
+		ID: l.ID, Run: l.Run, Holder: l.Holder, Binding: l.Binding, TTL: l.TTL, Priority: l.Priority, Into: l.Fence, Size: size,
 		GPUs: len(l.Parts), Only: l.Devices(), Memory: memory, Slots: slots, Terms: Terms{EnforcedBy: l.EnforcedBy}, Groups: l.Groups,
 	}
 }

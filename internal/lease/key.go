@@ -15,11 +15,32 @@ type Owner struct {
 	User string // the name, only if UID is NoUID
 }
 
-// Key identifies a lease or a waiting request. Ids are per user: two users may
-// use the same id, and one user uses it once at a time.
+// Run says which program of berth's own a lease or a request is for. It is zero for what
+// users ask for themselves.
+type Run struct {
+	Kind   RunKind `json:"kind"`
+	Number int64   `json:"number"`         // of the job, or of the instance of the service
+	Task   int     `json:"task,omitempty"` // of the job
+}
+
+// RunKind is a kind of programs that berth runs.
+type RunKind string
+
+// The kinds of runs.
+const (
+	OfJob     RunKind = "job"
+	OfService RunKind = "service"
+)
+
+// Key identifies a lease or a waiting request. Ids are per user: two users may use the
+// same id, and one user uses it once at a time.
+//
+// What belongs to a run is known by the run, and the id is for people. So nothing that a
+// user asks for has the key of a run, whatever its id.
 type Key struct {
 	Owner
-	ID string
+	ID  string
+	Run Run `json:"run,omitzero"`
 }
 
 // OwnerOf returns the owner of the leases of an actor.
@@ -39,17 +60,18 @@ func ownerOf(uid int, user string) Owner {
 func (h Holder) Owner() Owner { return ownerOf(h.UID, h.User) }
 
 // Key returns the key that identifies the lease in the book.
-func (l *Lease) Key() Key { return Key{l.Holder.Owner(), l.ID} }
+func (l *Lease) Key() Key { return Key{l.Holder.Owner(), l.ID, l.Run} }
 
 // Key returns the key that identifies the request among those that wait.
-func (r *Request) Key() Key { return Key{r.Holder.Owner(), r.ID} }
+func (r *Request) Key() Key { return Key{r.Holder.Owner(), r.ID, r.Run} }
 
 // compare orders keys by id, and equal ids by owner.
 func (k Key) compare(other Key) int {
-	return cmp.Or(strings.Compare(k.ID, other.ID), cmp.Compare(k.UID, other.UID), strings.Compare(k.User, other.User))
+	return cmp.Or(strings.Compare(k.ID, other.ID), cmp.Compare(k.UID, other.UID), strings.Compare(k.User, other.User),
+		cmp.Compare(k.Run.Kind, other.Run.Kind), cmp.Compare(k.Run.Number, other.Run.Number), cmp.Compare(k.Run.Task, other.Run.Task))
 }
 
-// shelf finds leases, or requests, by id and owner. Nearly every id has one owner, so a
+// shelf finds leases, or requests, by their keys. Nearly every id is in one key, so a
 // look-up costs as much as in a map of ids. Values with the same id form a chain.
 type shelf[T any, P shelved[T]] struct {
 	first map[string]*T
@@ -65,7 +87,7 @@ type shelved[T any] interface {
 // node is the place of something on a shelf.
 type node[T any] struct {
 	key        Key
-	prev, next *T // with the same id, of other owners
+	prev, next *T // with the same id, of other owners and runs
 }
 
 func (n *node[T]) chain() *node[T] { return n }
@@ -76,7 +98,7 @@ func newShelf[T any, P shelved[T]]() shelf[T, P] { return shelf[T, P]{first: mak
 func (s *shelf[T, P]) get(k Key) *T {
 	for x := s.first[k.ID]; x != nil; {
 		n := P(x).chain()
-		if n.key.Owner == k.Owner {
+		if n.key == k {
 			return x
 		}
 		x = n.next
@@ -84,9 +106,8 @@ func (s *shelf[T, P]) get(k Key) *T {
 	return nil
 }
 
-// put adds x under a key that nothing on the shelf has. It reports whether
-// another owner has something with the same id.
-func (s *shelf[T, P]) put(x *T, k Key) (shared bool) {
+// put adds x under a key that nothing on the shelf has.
+func (s *shelf[T, P]) put(x *T, k Key) {
 	n := P(x).chain()
 	n.key, n.next = k, s.first[k.ID]
 	if n.next != nil {
@@ -94,7 +115,6 @@ func (s *shelf[T, P]) put(x *T, k Key) (shared bool) {
 	}
 	s.first[k.ID] = x
 	s.count++
-	return n.next != nil
 }
 
 // remove takes x off the shelf.

@@ -15,7 +15,8 @@ type laneKey struct {
 	uid      int
 	service  string
 	parent   string
-	alone    bool // they are exclusive
+	above    uint64 // fence of the parent
+	alone    bool   // they are exclusive
 	where    gpu.Where
 	only     string
 	share    gpu.Opt[float64] // see SetShares
@@ -24,7 +25,7 @@ type laneKey struct {
 func (b *Book) keyOf(r *Request) laneKey {
 	k := laneKey{
 		priority: r.Priority, user: r.Holder.User, uid: r.Holder.UID, service: r.Holder.Service,
-		parent: r.Parent, alone: r.Exclusive, where: r.Where,
+		parent: r.Parent, above: r.ParentFence, alone: r.Exclusive, where: r.Where,
 	}
 	if len(r.Only) > 0 {
 		k.only = strings.Join(r.Only, " ")

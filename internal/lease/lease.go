@@ -15,10 +15,17 @@ import (
 // Lease is a claim to slots and memory on one or more devices. It does not change
 // once it is in a book.
 type Lease struct {
-	ID       string // the allocation id; only one lease or waiting request of a user has it at a time
-	Fence    uint64 // grows with every grant; set by the book
-	Parent   string // the id of the lease of the same user that it is a child of; may be empty
-	From     uint64 // the fence of the pool that its memory is from; zero if it is from none
+	ID     string // the allocation id; only one lease or waiting request of a user has it at a time
+	Fence  uint64 // grows with every grant; set by the book
+	Parent string // the id of the lease of the same user that it is a child of; may be empty
+	Run    Run    // the program of berth's own that it is for
+	From   uint64 // the fence of the pool that its memory is from; zero if it is from none
+
+	// ParentFence is the fence of the parent, which is smaller than the own one; set by
+	// the book. It is zero for a lease from the journal of an earlier berth whose parent
+	// had ended.
+	ParentFence uint64
+
 	Holder   Holder
 	Binding  Binding
 	Implied  bool          // nobody said what ends it; see Settle, Detach and Keep

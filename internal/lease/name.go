@@ -66,7 +66,7 @@ func (e *AmbiguousError) Is(target error) bool { return target == ErrAmbiguous }
 // only their own, so that no refusal tells what others have. With the id alone, Seek may
 // return a key that nothing has: the change that uses the key says so.
 func (b *Book) Seek(by *access.Actor, v access.Verb, n Name, fence uint64) (Key, error) {
-	own := Key{OwnerOf(by), n.ID}
+	own := b.called(OwnerOf(by), n.ID, fence)
 	others := access.May(*by, v, access.Everything())
 	switch {
 	case n.User != "" && isCalled(n.User, own.Owner, by.User):
@@ -79,7 +79,7 @@ func (b *Book) Seek(by *access.Actor, v access.Verb, n Name, fence uint64) (Key,
 	case n.User == "" && (others != nil || b.has(own, fence)):
 		return own, nil
 	}
-	found := b.fitting(n)
+	found := b.fitting(n, fence)
 	for _, f := range found {
 		if fence != 0 && f.fence == fence {
 			return f.key, nil
@@ -164,20 +164,38 @@ type named struct {
 	fence uint64 // zero for a request
 }
 
-// fitting lists what a name fits, ordered by user.
-func (b *Book) fitting(n Name) []named {
-	var list []named
-	add := func(h *Holder, fence uint64) {
-		if owner := h.Owner(); n.User == "" || isCalled(n.User, owner, h.User) {
-			list = append(list, named{Key{owner, n.ID}, h.User, fence})
+// called returns the key that an owner means by an id and a fence, of which zero means any:
+// that of what is for no run, unless only something of a run has the id.
+func (b *Book) called(o Owner, id string, fence uint64) Key {
+	plain := Key{Owner: o, ID: id}
+	if e := b.standing(plain, fence); e != nil {
+		return e.key
+	}
+	if b.waiting.get(plain) == nil {
+		for w := range b.waiting.called(id) {
+			if w.key.Owner == o {
+				return w.key
+			}
 		}
 	}
+	return plain
+}
+
+// fitting lists what a name fits, ordered by user. Each user means one thing by an id.
+func (b *Book) fitting(n Name, fence uint64) []named {
+	var list []named
+	add := func(h *Holder, k Key, its uint64) {
+		if n.User != "" && !isCalled(n.User, k.Owner, h.User) || k != b.called(k.Owner, n.ID, fence) {
+			return
+		}
+		list = append(list, named{k, h.User, its})
+	}
 	for e := range b.leases.called(n.ID) {
-		add(&e.lease.Holder, e.lease.Fence)
+		add(&e.lease.Holder, e.key, e.lease.Fence)
 	}
 	for w := range b.waiting.called(n.ID) {
 		if w.request.Into == 0 { // otherwise its lease is there
-			add(&w.request.Holder, 0)
+			add(&w.request.Holder, w.key, 0)
 		}
 	}
 	slices.SortFunc(list, func(a, b named) int { return cmp.Or(strings.Compare(a.user, b.user), a.key.compare(b.key)) })

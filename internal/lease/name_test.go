@@ -53,14 +53,14 @@ func TestSeek(t *testing.T) {
 		r.Memory, r.Binding = 1, ByName
 		grant(t, b, r, dev(0))
 	}
-	apply(t, b, Release{Key: Key{Owner{UID: 1000}, "ended"}, By: actor(alice())}, noon)
+	apply(t, b, Release{Key: Key{Owner: Owner{UID: 1000}, ID: "ended"}, By: actor(alice())}, noon)
 	apply(t, b, Ask{&Request{ID: "waits", Holder: bob(), GPUs: 1, Memory: 1, Binding: ByName, Requested: noon, Deadline: noon.Add(time.Hour)}}, noon)
 	const first, second, third = 2, 3, 4 // the fences of train
 
 	carl, root := actor(Holder{User: "carl", UID: 1002}), access.Actor{User: "root", UID: 0, Door: access.Socket, Role: access.Admin}
 	viewer := access.Actor{User: "unknown", UID: NoUID, Door: access.TCP, Role: access.Viewer}
-	of := func(uid int, id string) Key { return Key{Owner{UID: uid}, id} }
-	byName := func(user, id string) Key { return Key{Owner{NoUID, user}, id} }
+	of := func(uid int, id string) Key { return Key{Owner: Owner{UID: uid}, ID: id} }
+	byName := func(user, id string) Key { return Key{Owner: Owner{NoUID, user}, ID: id} }
 	for _, c := range []struct {
 		name  string
 		by    access.Actor

@@ -28,7 +28,7 @@ func (p Park) apply(b *Book, now time.Time) (Effect, error) {
 	}
 	l := *e.lease
 	l.State, l.ParkedAt = Parked, now
-	return b.become(e, &l, WasParked, p.By, p.Why, now), nil
+	return b.become(e, &l, WasParked, p.By, p.Why, now)
 }
 
 // Unparkable returns why a lease cannot be parked, whatever its service allows, or nil if
@@ -71,12 +71,12 @@ func (e *entry) parkable(b *Book) error {
 	}
 	child := ""
 	for other := range b.grants.all {
-		if other.lease.Parent == e.lease.ID && other.key.Owner == e.key.Owner {
+		if other.lease.ParentFence == e.lease.Fence {
 			child = other.lease.ID
 		}
 	}
 	for w := range b.waiting.all {
-		if w.request.Parent == e.lease.ID && w.key.Owner == e.key.Owner {
+		if parent, err := b.Parent(w.request); err == nil && parent == e.lease {
 			child = w.request.ID
 		}
 	}
@@ -117,8 +117,12 @@ func (r Resume) apply(b *Book, now time.Time) (Effect, error) {
 		}
 	}
 	l.unpark(now)
-	e.warned, e.overrun = false, time.Time{} // its time limit is later than it was
-	return b.become(e, &l, Resumed, r.By, r.Why, now), nil
+	effect, err := b.become(e, &l, Resumed, r.By, r.Why, now)
+	if err == nil {
+		e.warned, e.overrun = false, time.Time{} // its time limit is later than it was
+		b.setAlarm(e)
+	}
+	return effect, err
 }
 
 // unpark makes a parked lease active. It moves the times of the lease on by how long it
@@ -135,8 +139,12 @@ func (l *Lease) unpark(now time.Time) {
 	l.State, l.ParkedAt, l.Returned = Active, time.Time{}, now
 }
 
-func (b *Book) become(e *entry, l *Lease, kind Kind, by access.Actor, why string, now time.Time) Effect {
+// become makes a lease another one that its request did not ask for.
+func (b *Book) become(e *entry, l *Lease, kind Kind, by access.Actor, why string, now time.Time) (Effect, error) {
+	if err := l.validate(); err != nil {
+		return Effect{}, err
+	}
 	old, waited := e.lease, e.settleInto(b)
 	b.replace(e, l)
-	return Effect{Kind: kind, Time: now, Before: old, After: l, Request: waited, By: by, Why: why}
+	return Effect{Kind: kind, Time: now, Before: old, After: l, Request: waited, By: by, Why: why}, nil
 }

@@ -31,7 +31,7 @@ func take(b *Book, id string, pool *Lease, memory gpu.MiB) error {
 // state is what a book says about the first device, the user and a pool.
 func state(b *Book, pool string) string {
 	sum, _ := b.Sum(dev(0))
-	use, _ := b.Pool(Key{ada.Owner(), pool})
+	use, _ := b.Pool(Key{Owner: ada.Owner(), ID: pool})
 	return fmt.Sprintf("device %d of %d, ada %d, pool %d of %d by %d", sum.Leased+sum.Overuse, sum.Ceiling(), b.UserCount(ada.Owner()).Memory, use.Taken, use.Size, use.Leases)
 }
 
@@ -83,14 +83,14 @@ func TestPool(t *testing.T) {
 	do(child("d", 7, 1), ErrParent)
 	do(child("d", 0, 1), ErrParent)
 	do(Resize{Key: key, Memory: 79, By: by}, ErrPoolInUse)
-	do(Resize{Key: Key{ada.Owner(), "a"}, Memory: 40, By: by}, ErrState)
+	do(Resize{Key: Key{Owner: ada.Owner(), ID: "a"}, Memory: 40, By: by}, ErrState)
 	do(Split{Key: key, Memory: 1, By: by}, ErrState)
 	do(Park{Key: key, By: by}, ErrUnparkable)
-	do(Park{Key: Key{ada.Owner(), "a"}, By: by}, ErrUnparkable)
+	do(Park{Key: Key{Owner: ada.Owner(), ID: "a"}, By: by}, ErrUnparkable)
 	do(Resize{Key: key, Memory: 101, By: by}, ErrOverSold)
 	do(Resize{Key: key, Memory: 100, By: by}, nil)
 	expect("device 100 of 100, ada 100, pool 80 of 100 by 3")
-	do(Release{Key: Key{ada.Owner(), "a"}, By: by}, nil)
+	do(Release{Key: Key{Owner: ada.Owner(), ID: "a"}, By: by}, nil)
 	expect("device 100 of 100, ada 100, pool 30 of 100 by 2")
 	do(Resize{Key: key, Memory: 30, By: by}, nil)
 	expect("device 30 of 100, ada 30, pool 30 of 30 by 2")
@@ -103,7 +103,7 @@ func TestPool(t *testing.T) {
 	do(Grant{Lease: again}, nil)
 	do(child("e", again.Fence, 20), nil)
 	expect("device 100 of 100, ada 100, pool 20 of 70 by 1")
-	do(Release{Key: Key{ada.Owner(), "b"}, By: by}, nil)
+	do(Release{Key: Key{Owner: ada.Owner(), ID: "b"}, By: by}, nil)
 	expect("device 70 of 100, ada 70, pool 20 of 70 by 1")
 }
 
@@ -125,7 +125,7 @@ func TestPoolThatIsUsedItself(t *testing.T) {
 			t.Errorf("with %s in use, %s are available, want %s", measured, sum.Available(), want)
 		}
 	}
-	b.Observe(Key{ada.Owner(), "a"}, dev(0), 35)
+	b.Observe(Key{Owner: ada.Owner(), ID: "a"}, dev(0), 35)
 	b.Observe(pool.Key(), dev(0), 0)
 	if sum, _ := b.Sum(dev(0)); sum.Available() != 45 {
 		t.Errorf("with a child that uses 5 too much, %s are available", sum.Available())
@@ -175,7 +175,7 @@ func TestPoolsSurviveAnyEnd(t *testing.T) {
 			switch h.draw("pools", 0, 6) {
 			case 0:
 				r := h.drawRequest()
-				r.Pool, r.Exclusive, r.Parkable, r.GPUs, r.Memory = true, false, false, 1, gpu.MiB(h.draw("size", 1, 9))
+				r.Pool, r.Exclusive, r.Parkable, r.Scope, r.GPUs, r.Memory = true, false, false, nil, 1, gpu.MiB(h.draw("size", 1, 9))
 				h.grant(r, false)
 			case 1, 2, 3:
 				h.child()

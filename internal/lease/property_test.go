@@ -123,7 +123,7 @@ func TestRevertTakesBack(t *testing.T) {
 		}
 		h.effects = nil
 		for range 10 {
-			switch h.draw("step", 0, 11) {
+			switch h.draw("step", 0, 13) {
 			case 0:
 				h.grant(h.drawRequest(), false)
 			case 1:
@@ -148,6 +148,10 @@ func TestRevertTakesBack(t *testing.T) {
 				h.shrink()
 			case 11:
 				h.cancel()
+			case 12:
+				h.rescope()
+			case 13:
+				h.claim()
 			}
 		}
 		// Measurements of a lease that ended are gone until the next one.

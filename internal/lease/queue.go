@@ -21,6 +21,9 @@ func (a Ask) apply(b *Book, now time.Time) (Effect, error) {
 	if err := r.verifyKey(b); err != nil {
 		return Effect{}, err
 	}
+	if parent, err := b.Parent(r); err == nil && parent != nil {
+		r.ParentFence = parent.Fence
+	}
 	b.enqueue(r)
 	return Effect{Kind: Asked, Time: now, Request: r, By: r.By}, nil
 }

@@ -92,7 +92,7 @@ func TestOrderOfTheQueue(t *testing.T) {
 		expectQueue(t, b, "r4 r3 r1 r2 r5")
 		expectQueue(t, b.Clone(), "r4 r3 r1 r2 r5")
 		later := Holder{User: "u", UID: NoUID}.Owner()
-		shares := map[Key]float64{only(b, "r1"): 0.5, only(b, "r2"): 0.2, {later, "r6"}: 0.3}
+		shares := map[Key]float64{only(b, "r1"): 0.5, only(b, "r2"): 0.2, {Owner: later, ID: "r6"}: 0.3}
 		set(shares, true)
 		expectQueue(t, b, "r4 r2 r3 r1 r5")
 		set(shares, false)

@@ -39,7 +39,9 @@ func (r Renew) apply(b *Book, now time.Time) (Effect, error) {
 		l.TTL = r.TTL
 	}
 	l.Expires = now.Add(l.TTL)
-	b.replace(e, &l)
+	if err := b.turn(e, &l); err != nil {
+		return Effect{}, err
+	}
 	return Effect{Kind: Renewed, Time: now, Before: old, After: &l, By: r.By}, nil
 }
 
@@ -48,6 +50,9 @@ func (r Renew) apply(b *Book, now time.Time) (Effect, error) {
 // or to none.
 func (b *Book) find(op access.Verb, k Key, fence uint64, by *access.Actor) (*entry, error) {
 	e, id := b.leases.get(k), k.ID
+	if named := b.standing(k, fence); fence != 0 && named != nil {
+		e = named
+	}
 	var refusal error
 	if e != nil {
 		refusal = access.May(*by, op, e.lease.Object())
@@ -95,10 +100,9 @@ func (x Bind) apply(b *Book, now time.Time) (Effect, error) {
 	}
 	l.Binding, l.Holder.PID, l.Holder.Start, l.Holder.Boot = ByProcess, x.PID, x.Start, x.Boot
 	l.Implied = false // the binding is explicit now
-	if field, detail := bindingProblem(l.Binding, l.TTL, l.Holder); detail != "" {
-		return Effect{}, FieldErrors{{field, detail}}
+	if err := b.turn(e, &l); err != nil {
+		return Effect{}, err
 	}
-	b.replace(e, &l)
 	return Effect{Kind: Bound, Time: now, Before: old, After: &l, By: x.By}, nil
 }
 
@@ -129,6 +133,8 @@ func (x Rescope) apply(b *Book, now time.Time) (Effect, error) {
 	if len(l.Scope) > 0 && len(old.Scope) == 0 && (old.State == Parked || old.Asked > 0 || e.want != nil) {
 		return Effect{}, fmt.Errorf("give %s a scope: %w: it is parked, berth has shrunk it, or it waits to grow", x.ID, ErrState)
 	}
-	b.replace(e, &l)
+	if err := b.turn(e, &l); err != nil {
+		return Effect{}, err
+	}
 	return Effect{Kind: Scoped, Time: now, Before: old, After: &l, By: x.By}, nil
 }

@@ -84,7 +84,9 @@ func (b *Book) replay(r *stored.Entry) error {
 		if r.Lease == nil {
 			return fmt.Errorf("%w: it has no scope in it", ErrReplay)
 		}
-		l.Scope = r.Lease.Scope
+		if !l.Pool { // an earlier berth could give a pool a scope
+			l.Scope = r.Lease.Scope
+		}
 	case stored.Park, stored.Resume:
 		if r.Lease != nil {
 			return b.replayWhole(e, r)
@@ -115,12 +117,18 @@ func (b *Book) replayWhole(e *entry, r *stored.Entry) error {
 	}
 	l := restored(r)
 	l.By = e.lease.By // the entry says who changed it
+	if l.ParentFence = e.lease.ParentFence; l.Run == (Run{}) {
+		l.Run = e.lease.Run // an earlier berth wrote none
+	}
 	sameDevices := slices.EqualFunc(l.Parts, e.lease.Parts, func(a, b Part) bool { return a.GPU == b.GPU })
 	if !sameDevices || !l.Holder.Same(e.lease.Holder) || l.Pool != e.lease.Pool || l.From != e.lease.From || l.State != stateAfter(r.Kind, e.lease.State) {
 		return fmt.Errorf("%w: it is about another lease", ErrReplay)
 	}
 	if err := l.validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrReplay, err)
+	}
+	if other := b.leases.get(l.Key()); other != nil && other != e {
+		return fmt.Errorf("%w: %w", ErrReplay, ErrDuplicate)
 	}
 	b.replace(e, l)
 	return nil
@@ -142,6 +150,11 @@ func (b *Book) replayGrant(r *stored.Entry) error {
 	}
 	if l.State != Active && l.State != Parked {
 		return fmt.Errorf("%w: state %q is not known", ErrReplay, string(l.State))
+	}
+	if l.Parent != "" && l.ParentFence == 0 { // an earlier berth did not write it
+		if parent := b.Standing(Key{Owner: l.Holder.Owner(), ID: l.Parent}, 0); parent != nil {
+			l.ParentFence = parent.Fence
+		}
 	}
 	b.fence = r.Fence
 	b.insert(l, nil)

@@ -14,6 +14,10 @@ import (
 type Request struct {
 	ID     string
 	Parent string // see Lease
+	Run    Run    // see Lease
+	// ParentFence is the fence of the parent, once that is known: the request is for a
+	// child of this lease, and of no later one with the same id.
+	ParentFence uint64
 	// FromPool means that Parent has to be a pool, from which the lease takes its memory.
 	FromPool bool
 	Holder   Holder // the future holder; the door determines it and does not believe the client
@@ -137,7 +141,7 @@ func (r *Request) Total() Usage {
 // Lease returns the lease for the request on these devices, ready for Grant.
 func (r *Request) Lease(devices ...string) *Lease {
 	l := &Lease{
-		ID: r.ID, Parent: r.Parent, Holder: r.Holder, Binding: r.Binding, Implied: r.Implied, TTL: r.TTL, TimeLimit: r.TimeLimit, Imposed: r.Imposed, Priority: r.Priority, Groups: r.Groups,
+		ID: r.ID, Run: r.Run, Parent: r.Parent, ParentFence: r.ParentFence, Holder: r.Holder, Binding: r.Binding, Implied: r.Implied, TTL: r.TTL, TimeLimit: r.TimeLimit, Imposed: r.Imposed, Priority: r.Priority, Groups: r.Groups,
 		Terms: r.Terms, By: r.By, Parts: make([]Part, len(devices)),
 	}
 	for i, d := range devices {

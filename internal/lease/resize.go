@@ -46,7 +46,7 @@ func (r Resize) apply(b *Book, now time.Time) (Effect, error) {
 	for i := range l.Parts {
 		l.Parts[i].Memory = r.Memory
 	}
-	if err := l.validate(); err != nil {
+	if err := l.validate(); err != nil { // before what it says about room
 		return Effect{}, err
 	}
 	l.Asked = 0 // its owner has now chosen its size
@@ -68,7 +68,7 @@ func (r Resize) apply(b *Book, now time.Time) (Effect, error) {
 			return Effect{}, &OverSoldError{ID: r.ID, GPU: p.GPU, Sum: d.Sum, Needs: needs}
 		}
 	}
-	return b.become(e, &l, Resized, r.By, r.Why, now), nil
+	return b.become(e, &l, Resized, r.By, r.Why, now)
 }
 
 // keepsLimit is the note of a lease that was resized while its programs run.

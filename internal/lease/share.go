@@ -17,7 +17,7 @@ type Usage struct {
 type Count struct {
 	Usage
 	Leases, Waiting int
-	GPUs            int // devices of its leases that are no children, each for each lease
+	GPUs            int // devices of its leases, each for each lease; without children whose parents stand
 }
 
 func accountOf[K comparable](accounts map[K]*Count, of K) *Count {
@@ -46,9 +46,7 @@ func (b *Book) dropAccounts(h Holder, groups ...string) {
 // own counts a lease for its user, service and groups, or with n = −1 subtracts it.
 func (e *entry) own(n int) {
 	e.user.Leases += n
-	if e.lease.Parent == "" {
-		e.user.GPUs += n * len(e.lease.Parts)
-	}
+	e.user.GPUs += n * len(e.lease.Parts)
 	e.service.Leases += n
 	for _, a := range e.groups {
 		a.Leases += n

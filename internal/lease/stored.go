@@ -1,7 +1,9 @@
 package lease
 
 import (
+	"cmp"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -13,7 +15,7 @@ import (
 
 // entries writes entries as encoding/json does, several times faster: every grant waits
 // for it.
-var entries = quickjson.Codec[stored.Entry]{Inline: []any{stored.By{}, stored.Lease{}, stored.Part{}, stored.Cancelled{}, stored.AuditLine{}}}
+var entries = quickjson.Codec[stored.Entry]{Inline: []any{stored.By{}, stored.Lease{}, stored.Part{}, stored.Cancelled{}, stored.AuditLine{}, stored.Run{}}}
 
 // AppendEntry appends an entry to dst as JSON without a newline. stored.Decode reads it.
 func AppendEntry(dst []byte, e *stored.Entry) []byte { return entries.Append(dst, e) }
@@ -36,7 +38,7 @@ func EntryIn(used *stored.Lease, e *Effect) stored.Entry {
 	switch e.Kind { // to kinds that an older berth understands
 	case Settled:
 		kind = stored.Bind // to the process that it is bound to
-	case Cancelled:
+	case Cancelled, Claimed:
 		kind = stored.Resize // to the size that it has
 	}
 	r := stored.New(kind)
@@ -44,8 +46,11 @@ func EntryIn(used *stored.Lease, e *Effect) stored.Entry {
 	if e.Shared {
 		r.Share()
 	}
+	if e.SharedOwn {
+		r.ShareOwn()
+	}
 	switch e.Kind {
-	case Granted, Bound, Settled, Detached, Resized, Scoped, WasParked, Resumed, Cancelled:
+	case Granted, Bound, Settled, Detached, Resized, Scoped, WasParked, Resumed, Cancelled, Claimed:
 		storeLease(used, l)
 		r.SetLease(used)
 	case Renewed:
@@ -60,17 +65,20 @@ func EntryIn(used *stored.Lease, e *Effect) stored.Entry {
 // stored.Fence follows them.
 func EntriesOf(leases []*Lease) iter.Seq[stored.Entry] {
 	return func(yield func(stored.Entry) bool) {
-		seen := make(map[string]bool, len(leases))
+		seen := make(map[string][]Owner, len(leases))
 		for _, l := range leases {
 			r := stored.New(stored.Grant)
 			r.Time, r.ID, r.Fence, r.By = l.Granted.UnixNano(), l.ID, l.Fence, storedBy(&l.By)
 			kept := new(stored.Lease)
 			storeLease(kept, l)
 			r.SetLease(kept)
-			if seen[l.ID] {
+			if others := seen[l.ID]; len(others) > 0 {
 				r.Share()
+				if slices.Contains(others, l.Holder.Owner()) {
+					r.ShareOwn()
+				}
 			}
-			seen[l.ID] = true
+			seen[l.ID] = append(seen[l.ID], l.Holder.Owner())
 			if !yield(r) {
 				return
 			}
@@ -86,6 +94,12 @@ func storedBy(a *access.Actor) stored.By {
 	}
 	return stored.By{UID: a.UID, User: a.User, Token: a.Token, Door: string(a.Door)}
 }
+
+func storedRun(r Run) stored.Run {
+	return stored.Run{Kind: string(r.Kind), Number: r.Number, Task: r.Task}
+}
+
+func restoredRun(r stored.Run) Run { return Run{RunKind(r.Kind), r.Number, r.Task} }
 
 // restoredBy converts a stored actor back.
 func restoredBy(b *stored.By) access.Actor {
@@ -108,7 +122,7 @@ func ByOf(a access.Actor) gpu.By {
 func storeLease(s *stored.Lease, l *Lease) {
 	h, parts := l.Holder, s.Parts[:0]
 	*s = stored.Lease{
-		Parent: l.Parent, Pool: l.Pool, From: l.From,
+		Parent: l.Parent, ParentFence: l.ParentFence, Run: storedRun(l.Run), Pool: l.Pool, From: l.From,
 		User: h.User, UID: h.UID, Service: h.Service, Name: h.Name, PID: h.PID, Start: h.Start, Boot: h.Boot,
 		Binding: string(l.Binding), Implied: l.Implied, TTL: int64(l.TTL), Granted: l.Granted.UnixNano(),
 		Priority: l.Priority, State: string(l.State),
@@ -133,7 +147,7 @@ func storeLease(s *stored.Lease, l *Lease) {
 func restored(r *stored.Entry) *Lease {
 	s := r.Lease
 	l := &Lease{
-		ID: r.ID, Fence: r.Fence, Parent: s.Parent, From: s.From,
+		ID: r.ID, Fence: r.Fence, Parent: s.Parent, ParentFence: cmp.Or(s.ParentFence, s.From), Run: restoredRun(s.Run), From: s.From,
 		Holder:  Holder{User: s.User, UID: s.UID, Service: words.Service(s.Service), Name: s.Name, PID: s.PID, Start: s.Start, Boot: s.Boot},
 		Binding: Binding(s.Binding), Implied: s.Implied, TTL: time.Duration(s.TTL), Granted: time.Unix(0, s.Granted),
 		Parts: make([]Part, len(s.Parts)), Priority: s.Priority, State: State(s.State),
@@ -144,6 +158,9 @@ func restored(r *stored.Entry) *Lease {
 	}
 	if l.Binding == ByTTL {
 		l.Expires = time.Unix(0, s.Expires)
+	}
+	if l.Pool { // an earlier berth could give a pool a scope
+		l.Scope = nil
 	}
 	if c := s.Cancelled; c != nil {
 		l.Cancelled = &Cancellation{At: time.Unix(0, c.At), By: restoredBy(&c.By), Why: c.Why, All: c.All}

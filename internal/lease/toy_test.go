@@ -110,9 +110,9 @@ func (y *toy) fits(parts []Part, already map[string]gpu.MiB) bool {
 // that has a device alone tolerates only its children.
 func (y *toy) shares(l *Lease) bool {
 	for _, p := range l.Parts {
-		for k, other := range y.leases {
+		for _, other := range y.leases {
 			here := other.State == Active && slices.ContainsFunc(other.Parts, func(its Part) bool { return its.GPU == p.GPU })
-			parent := l.Parent != "" && k == Key{l.Holder.Owner(), l.Parent}
+			parent := l.ParentFence != 0 && other.Fence == l.ParentFence
 			if here && (l.Exclusive || other.Exclusive && !parent) {
 				return false
 			}
@@ -156,7 +156,15 @@ func (h *history) draw(name string, least, most int) int {
 func (h *history) drawID() string { return fmt.Sprintf("job-%d", h.draw("id", 0, 5)) }
 
 // drawKey returns the key of one of the two users for one of the ids.
-func (h *history) drawKey() Key { return Key{h.drawHolder().Owner(), h.drawID()} }
+func (h *history) drawKey() Key { return Key{h.drawHolder().Owner(), h.drawID(), h.drawRun()} }
+
+// drawRun returns a run now and then.
+func (h *history) drawRun() Run {
+	if h.draw("run", 0, 4) == 0 {
+		return Run{Kind: OfJob, Number: 1}
+	}
+	return Run{}
+}
 
 func (h *history) drawActor() access.Actor {
 	if h.draw("actor", 0, 5) == 0 {
@@ -175,7 +183,7 @@ func (h *history) drawHolder() Holder {
 
 func (h *history) drawRequest() *Request {
 	r := &Request{
-		ID: h.drawID(), Holder: h.drawHolder(), By: h.drawActor(), GPUs: h.draw("gpus", 1, 2),
+		ID: h.drawID(), Run: h.drawRun(), Holder: h.drawHolder(), By: h.drawActor(), GPUs: h.draw("gpus", 1, 2),
 		Memory: gpu.MiB(h.draw("memory", 0, 6)), Slots: h.draw("slots", 0, 2), Priority: h.draw("priority", -1, 1),
 		Binding:   []Binding{ByProcess, ByTTL, ByName}[h.draw("binding", 0, 2)],
 		Requested: h.now, Deadline: h.now.Add(time.Duration(h.draw("wait", 0, 50)) * time.Second),
@@ -187,6 +195,9 @@ func (h *history) drawRequest() *Request {
 		r.Pool, r.GPUs, r.Memory = true, 1, gpu.MiB(h.draw("pool", 1, 8))
 	}
 	r.Parkable = !r.Pool && h.draw("parkable", 0, 3) == 0
+	if !r.Pool && h.draw("scope", 0, 5) == 0 {
+		r.Scope = []string{"pod1"}
+	}
 	switch r.Binding {
 	case ByTTL:
 		r.TTL = time.Duration(h.draw("ttl", 1, 50)) * time.Second
@@ -222,7 +233,7 @@ func (h *history) run(steps int) {
 
 func (h *history) step() {
 	uuid := dev(h.draw("device", 0, toyDevices-1))
-	switch h.draw("step", 0, 24) {
+	switch h.draw("step", 0, 26) {
 	case 0, 1:
 		h.ask(h.drawRequest())
 	case 24:
@@ -273,6 +284,10 @@ func (h *history) step() {
 		h.shrink()
 	case 23:
 		h.cancel()
+	case 25:
+		h.rescope()
+	case 26:
+		h.claim()
 	}
 }
 
@@ -334,6 +349,10 @@ func (h *history) follow(e Effect) {
 	case e.Kind == Withdrawn || e.Kind == TimedOut:
 	case e.After != nil:
 		old := h.toy.leases[e.After.Key()]
+		if e.Kind == Claimed {
+			old = h.toy.leases[e.Before.Key()]
+			delete(h.toy.leases, e.Before.Key())
+		}
 		if old.measured == nil {
 			old.measured = map[string]gpu.MiB{}
 		}
@@ -393,7 +412,7 @@ func (h *history) shrink() {
 	l, want := h.finding(c.Key, 0, c.By)
 	switch {
 	case want != nil:
-	case l.State != Active || l.Exclusive || l.From != 0 || l.Pool:
+	case l.State != Active || l.Exclusive || l.From != 0 || l.Pool || len(l.Scope) > 0:
 		want = ErrState
 	default:
 		for _, p := range slices.Backward(l.Parts) { // the first that refuses decides
@@ -456,7 +475,10 @@ func (h *history) alone(l *Lease) {
 func (h *history) child() {
 	r := h.drawRequest()
 	r.Parent, r.Slots, r.Exclusive, r.Pool = h.drawID(), 0, false, false
-	parent, stands := h.toy.leases[Key{r.Holder.Owner(), r.Parent}]
+	parent, stands := h.toy.leases[Key{r.Holder.Owner(), r.Parent, h.drawRun()}]
+	if r.ParentFence = parent.Fence; !stands {
+		r.ParentFence = h.toy.fence + 1
+	}
 	devices := []string{dev(h.draw("device", 0, toyDevices-1))}
 	if h.draw("where", 0, 3) > 0 { // else perhaps not where its parent is
 		devices = devices[:0]
@@ -508,7 +530,7 @@ func (h *history) split(r *Request, parent toyLease) bool {
 		return false
 	}
 	want := error(nil)
-	if parent.Pool || parent.From != 0 && r.Memory > 0 {
+	if parent.Pool || (parent.From != 0 || len(parent.Scope) > 0) && r.Memory > 0 {
 		want = ErrState
 	}
 	for _, p := range parent.Parts {
@@ -559,6 +581,9 @@ func whose(a access.Actor, h Holder) error {
 // finding is the error for changing a lease by its id and a fence.
 func (h *history) finding(k Key, fence uint64, by access.Actor) (toyLease, error) {
 	l, ok := h.toy.leases[k]
+	if named, is := h.named(k, fence); is {
+		l, ok = named, true
+	}
 	switch {
 	case !ok && fence > 0 && fence <= h.toy.fence:
 		return l, ErrStaleFence
@@ -623,7 +648,7 @@ func (h *history) resize() {
 	l, want := h.finding(c.Key, c.Fence, c.By)
 	switch {
 	case want != nil:
-	case l.State != Active || l.Exclusive || l.From != 0:
+	case l.State != Active || l.Exclusive || l.From != 0 || len(l.Scope) > 0:
 		want = ErrState
 	case c.Memory == 0 && l.Pool:
 		want = errFields
@@ -704,7 +729,7 @@ func (h *history) park() {
 		}
 		return
 	}
-	if want == nil && (len(l.Parts) > 1 || l.Parent != "" || l.Pool || h.hasChildren(k)) {
+	if want == nil && (len(l.Parts) > 1 || l.Parent != "" || l.Pool || len(l.Scope) > 0 || h.hasChildren(&l.Lease)) {
 		want = ErrUnparkable
 	}
 	h.apply(Park{Key: k, By: by}, want)
@@ -715,6 +740,9 @@ func (h *history) cancel() {
 	k, by := h.drawKey(), h.drawActor()
 	fence := h.drawFence(k)
 	l, want := h.finding(k, fence, by)
+	if want == nil && len(l.Scope) > 0 {
+		want = ErrScoped
+	}
 	e, done := h.apply(Cancel{Key: k, Fence: fence, By: by, Why: "enough"}, want)
 	if !done {
 		return
@@ -724,14 +752,55 @@ func (h *history) cancel() {
 	}
 }
 
-func (h *history) hasChildren(k Key) bool {
+// rescope gives a lease control groups, or takes them.
+func (h *history) rescope() {
+	c := Rescope{Key: h.drawKey(), By: access.Daemon(), Remove: []string{"pod1", "pod2"}[:h.draw("remove", 0, 2)]}
+	c.Add, c.Fence = []string{"pod2", "pod3"}[:h.draw("add", 0, 2)], h.drawFence(c.Key)
+	l, want := h.finding(c.Key, c.Fence, c.By)
+	switch {
+	case want != nil:
+	case len(l.Scope) == 0 && len(c.Add) > 0 && (l.State == Parked || l.Asked > 0 || h.toy.waiting[l.Key()] != nil):
+		want = ErrState
+	case l.Pool && len(c.Add) > 0:
+		want = errFields
+	}
+	h.apply(c, want)
+}
+
+// claim says that a lease is for a run.
+func (h *history) claim() {
+	c := Claim{Key: h.drawKey()}
+	c.Run = Run{Kind: OfJob, Number: 1}
+	c.Fence = h.drawFence(Key{Owner: c.Owner, ID: c.ID})
+	l, found := h.named(c.Key, c.Fence)
+	want := ErrUnknown
+	if found {
+		want = nil
+		if h.taken(c.Key) || l.Run != (Run{}) {
+			want = ErrDuplicate
+		}
+	}
+	h.apply(c, want)
+}
+
+// named returns the lease that an owner, an id and a fence name.
+func (h *history) named(k Key, fence uint64) (toyLease, bool) {
 	for other, l := range h.toy.leases {
-		if l.Parent == k.ID && other.Owner == k.Owner {
+		if other.Owner == k.Owner && other.ID == k.ID && l.Fence == fence {
+			return l, true
+		}
+	}
+	return toyLease{}, false
+}
+
+func (h *history) hasChildren(parent *Lease) bool {
+	for _, l := range h.toy.leases {
+		if l.ParentFence == parent.Fence {
 			return true
 		}
 	}
-	for other, r := range h.toy.waiting {
-		if r.Parent == k.ID && other.Owner == k.Owner {
+	for _, r := range h.toy.waiting {
+		if r.ParentFence == parent.Fence {
 			return true
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-var waitingEntries = quickjson.Codec[stored.Waiting]{}
+var waitingEntries = quickjson.Codec[stored.Waiting]{Inline: []any{stored.Run{}}}
 
 // AppendWaiting appends an entry about a request that waits to dst, as JSON without a
 // newline. ReadWaiting reads it.
@@ -20,7 +20,7 @@ func AppendWaiting(dst []byte, r *Request) []byte {
 		deadline = r.Until
 	}
 	return waitingEntries.Append(dst, &stored.Waiting{
-		Version: stored.WaitingVersion, ID: r.ID, UID: h.UID, User: h.User, Parent: r.Parent, Service: h.Service, Name: h.Name, PID: h.PID, Start: h.Start, Boot: h.Boot,
+		Version: stored.WaitingVersion, ID: r.ID, UID: h.UID, User: h.User, Run: storedRun(r.Run), Parent: r.Parent, ParentFence: r.ParentFence, Service: h.Service, Name: h.Name, PID: h.PID, Start: h.Start, Boot: h.Boot,
 		Binding: string(r.Binding), TTL: int64(r.TTL), GPUs: r.GPUs, Memory: int64(r.Memory), Slots: r.Slots, Exclusive: r.Exclusive, Least: int64(r.Least),
 		Where: r.Where.String(), Only: r.Only, Preferred: r.Preferred, Policy: r.Policy, Priority: r.Priority, Groups: r.Groups, Unit: r.Unit,
 		Requested: r.Requested.UnixNano(), Arrival: r.Arrival, Deadline: deadline.UnixNano(),
@@ -29,7 +29,7 @@ func AppendWaiting(dst []byte, r *Request) []byte {
 
 // AppendGone appends an entry about a request that waits no longer.
 func AppendGone(dst []byte, k Key) []byte {
-	return waitingEntries.Append(dst, &stored.Waiting{Version: stored.WaitingVersion, Gone: true, ID: k.ID, UID: k.UID, User: k.User})
+	return waitingEntries.Append(dst, &stored.Waiting{Version: stored.WaitingVersion, Gone: true, ID: k.ID, UID: k.UID, User: k.User, Run: storedRun(k.Run)})
 }
 
 // ReadWaiting reads an entry that AppendWaiting or AppendGone wrote. It returns the key
@@ -41,14 +41,14 @@ func ReadWaiting(data []byte) (Key, *Request, error) {
 	}
 	h := Holder{User: s.User, UID: s.UID, Service: words.Service(s.Service), Name: s.Name, PID: s.PID, Start: s.Start, Boot: s.Boot}
 	if s.Gone {
-		return Key{h.Owner(), s.ID}, nil, nil
+		return Key{h.Owner(), s.ID, restoredRun(s.Run)}, nil, nil
 	}
 	where, err := gpu.ParseWhere(s.Where)
 	if err != nil {
 		return Key{}, nil, err
 	}
 	r := &Request{
-		ID: s.ID, Parent: s.Parent, Holder: h, Binding: Binding(s.Binding), TTL: time.Duration(s.TTL),
+		ID: s.ID, Run: restoredRun(s.Run), Parent: s.Parent, ParentFence: s.ParentFence, Holder: h, Binding: Binding(s.Binding), TTL: time.Duration(s.TTL),
 		GPUs: s.GPUs, Memory: gpu.MiB(s.Memory), Slots: s.Slots, Where: where, Only: s.Only, Preferred: s.Preferred, Policy: s.Policy,
 		Priority: s.Priority, Groups: s.Groups, Requested: time.Unix(0, s.Requested), Arrival: s.Arrival, Absent: true, Until: time.Unix(0, s.Deadline),
 		Least: gpu.MiB(s.Least), Terms: Terms{Exclusive: s.Exclusive, Unit: s.Unit},

@@ -26,7 +26,7 @@ func (c *climb) move(context.Context) (done, left []api.RungStep) {
 	var movable []placement.Movable
 	parents := c.parents()
 	for _, held := range mine {
-		if len(held.Parts) != 1 || len(held.Scope) > 0 || held.Parent != "" || parents[held.Key()] {
+		if len(held.Parts) != 1 || len(held.Scope) > 0 || held.Parent != "" || parents[held.Fence] {
 			continue // it cannot be moved alone
 		}
 		holds[held.Fence] = held
@@ -72,13 +72,11 @@ func sites(sums map[string]ledger.DeviceSum) (list []placement.Site) {
 	return list
 }
 
-// parents returns the leases that have children.
-func (c *climb) parents() map[lease.Key]bool {
-	all := map[lease.Key]bool{}
+// parents returns the fences of the leases that have children.
+func (c *climb) parents() map[uint64]bool {
+	all := map[uint64]bool{}
 	for _, held := range c.Leases.View().Leases {
-		if held.Parent != "" {
-			all[lease.Key{Owner: held.Holder.Owner(), ID: held.Parent}] = true
-		}
+		all[held.ParentFence] = true
 	}
 	return all
 }

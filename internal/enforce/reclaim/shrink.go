@@ -25,7 +25,7 @@ func (c *climb) shrink(ctx context.Context) (done, left []api.RungStep) {
 			continue // it holds slots only
 		}
 		before := held.Total().Memory
-		to, most, why := c.smaller(held, parents[held.Key()])
+		to, most, why := c.smaller(held, parents[held.Fence])
 		if why != "" {
 			left = append(left, step(held, before, before, "%s stays as large as it is: %s", held.ID, why))
 			continue

@@ -80,8 +80,10 @@ func (k *Keeper) submit(s *job.Spec, environment []string, limits Limits) (j *ke
 	if err := k.room(s, limits); err != nil {
 		return nil, err
 	}
-	if s.Number, err = k.Numbers(); err != nil {
-		return nil, err
+	for taken := true; taken; taken = k.leases.Taken(s) { // so that an id means one thing to people
+		if s.Number, err = k.Numbers(); err != nil {
+			return nil, err
+		}
 	}
 	if environment != nil {
 		if err := k.journal.Write(nil, journal.Care{}); err != nil { // broken, so that nothing is to be left beside it
@@ -519,33 +521,44 @@ func (k *Keeper) set(r job.Ref, do func(*kept, *setting) error) error {
 	return nil
 }
 
+// claimLeases tells the ledger which leases are those of tasks, if an earlier berth has
+// not. It knows them by what was written down of the task.
+func (k *Keeper) claimLeases() {
+	for _, c := range k.leases.Claims() {
+		if of, _, known := k.claimOf(c); known && !c.OfJob && of.Task.Fence == c.Fence {
+			k.leases.Claim(of)
+		}
+	}
+}
+
 // releaseStrays gives back the leases of tasks that have none, which a daemon left that
 // was killed before it could.
 func (k *Keeper) releaseStrays() {
-	for id, uids := range k.leases.Claims() {
-		named, err := job.ParseID(id)
-		if err != nil {
-			continue
-		}
-		k.mu.RLock()
-		j := k.job(named.Number)
-		stray, index, known := false, 0, false
-		if j != nil && slices.Contains(uids, j.UID) {
-			index, known = j.TaskIndex(named.Task)
-		}
-		if known && j.TaskID(index) == id {
-			s := j.task(index).State
-			stray = s.Over() || s == job.Held || s == job.Waiting && j.stays()
-		}
-		var of Claim
-		if stray {
-			of = j.claim(index)
-		}
-		k.mu.RUnlock()
-		if stray {
+	for _, c := range k.leases.Claims() {
+		of, stays, known := k.claimOf(c)
+		if s := of.Task.State; known && c.OfJob && (s.Over() || s == job.Held || s == job.Waiting && stays) {
 			k.leases.Release(of)
 		}
 	}
+}
+
+// claimOf returns the task whose id a lease has, and whether its job stays where it is.
+func (k *Keeper) claimOf(c Claimed) (of Claim, stays, known bool) {
+	named, err := job.ParseID(c.ID)
+	if err != nil {
+		return Claim{}, false, false
+	}
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	j := k.job(named.Number)
+	if j == nil || j.UID != c.UID {
+		return Claim{}, false, false
+	}
+	index, known := j.TaskIndex(named.Task)
+	if !known || j.TaskID(index) != c.ID {
+		return Claim{}, false, false
+	}
+	return j.claim(index), j.stays(), true
 }
 
 // removeOldRuns removes the records of runs whose ends are in the journal.

@@ -48,9 +48,21 @@ type Leases interface {
 	// figures. It returns false if a measurement of its devices after its end, which may
 	// say why it failed, is about to come.
 	Learn(of Claim, o *job.Outcome, t *job.Task) (complete bool)
-	// Claims lists the leases that stand under the ids of jobs: the numbers of their
-	// users, by id.
-	Claims() map[string][]int
+	// Claims lists the leases of tasks, and others that stand under the ids of jobs. An
+	// earlier berth did not say which is which: Claim notes that the lease with the fence
+	// of a task is its own.
+	Claims() []Claimed
+	Claim(of Claim)
+	// Taken reports whether a lease or a request of its user has the id of a job.
+	Taken(s *job.Spec) bool
+}
+
+// Claimed is a lease that stands under the id of a job.
+type Claimed struct {
+	ID    string
+	UID   int // of its user
+	Fence uint64
+	OfJob bool // it was granted to the task; else perhaps to its user
 }
 
 // Claim names the lease of a task.

@@ -503,6 +503,47 @@ func TestTheLeaseOfAHeldJob(t *testing.T) {
 	})
 }
 
+// A lease that the user of a job has under its id is the user's, and is never given back for
+// the job. What an earlier berth granted to a task is known by its fence, once.
+func TestLeasesOfAnEarlierBerth(t *testing.T) {
+	play(t, func(w *world) {
+		w.room = 2
+		s := w.submit(spec("train"))
+		w.after(time.Second)
+		mine := w.submit(spec("train", func(s *job.Spec) { s.Hold = true }))
+		w.set(func() {
+			w.leases[s.ID()].old = true
+			w.leases[mine.ID()] = &held{uid: mine.UID, fence: 7, old: true}
+		})
+		w.restart()
+		w.after(time.Second)
+		w.set(func() {
+			if of := w.leases[s.ID()]; of == nil || of.old {
+				t.Errorf("the lease of the job is %+v", of)
+			}
+			if of := w.leases[mine.ID()]; of == nil || !of.old {
+				t.Errorf("the lease of its user is %+v", of)
+			}
+			delete(w.leases, mine.ID())
+		})
+		w.after(time.Hour)
+	})
+}
+
+// An id that the user has in use is given to no job.
+func TestNumbersPassIdsInUse(t *testing.T) {
+	play(t, func(w *world) {
+		first := w.submit(spec("train", func(s *job.Spec) { s.Hold = true }))
+		next := spec("train", func(s *job.Spec) { s.Hold = true })
+		next.Number = first.Number + 1
+		w.set(func() { w.leases[next.ID()] = &held{uid: first.UID, fence: 7, old: true} })
+		if s := w.submit(spec("train", func(s *job.Spec) { s.Hold = true })); s.ID() == next.ID() {
+			t.Errorf("the job is called %s, as a lease of its user", s.ID())
+		}
+		w.set(func() { delete(w.leases, next.ID()) })
+	})
+}
+
 // Nothing is lost when a daemon is killed, however often, and each daemon goes on where
 // the last one was.
 func TestRestarts(t *testing.T) {

@@ -328,14 +328,17 @@ func (o oneLease) Signal(Claim, string)                      {}
 func (o oneLease) Ends(Claim) (time.Time, bool)              { return time.Time{}, false }
 func (o oneLease) Learn(Claim, *job.Outcome, *job.Task) bool { return true }
 
-func (o oneLease) Claims() map[string][]int {
+func (o oneLease) Claim(Claim)          {}
+func (o oneLease) Taken(*job.Spec) bool { return false }
+
+func (o oneLease) Claims() []Claimed {
 	h := o.l.h
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.lease.ID == "" {
 		return nil
 	}
-	return map[string][]int{h.lease.ID: {h.lease.Spec.UID}}
+	return []Claimed{{ID: h.lease.ID, UID: h.lease.Spec.UID, Fence: 1, OfJob: true}}
 }
 
 // submit submits a job whose command notes that it runs, until a keeper has taken it.

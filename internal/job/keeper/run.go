@@ -549,6 +549,7 @@ func (k *Keeper) resume() {
 		}
 	}
 	k.writing.Unlock()
+	k.claimLeases()
 	k.feedAll()
 	for _, r := range runs {
 		k.adopt(r)

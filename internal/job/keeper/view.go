@@ -500,23 +500,3 @@ func endedEvent(j *kept, index int, t *job.Task) gpu.Event {
 	}
 	return e
 }
-
-// JobOf returns the id of the task that a lease or a request belongs to, or "" if it
-// belongs to none.
-func (k *Keeper) JobOf(uid int, id string) string {
-	r, s, err := k.Seek(id)
-	if err != nil || s.UID != uid {
-		return ""
-	}
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	j := k.jobs[r.Number]
-	if j == nil {
-		return ""
-	}
-	index, known := j.TaskIndex(r.Task)
-	if known && j.TaskID(index) == id && (j.task(index).State.Busy() || j.queued[index] != nil) {
-		return id
-	}
-	return ""
-}

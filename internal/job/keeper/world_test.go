@@ -77,6 +77,7 @@ type held struct {
 	fence uint64
 	pid   int
 	task  string
+	old   bool // nobody said that it is of a job
 }
 
 type mindedRun struct {
@@ -388,14 +389,28 @@ func (s desk) Learn(of Claim, _ *job.Outcome, _ *job.Task) bool {
 	return true
 }
 
-func (s desk) Claims() map[string][]int {
-	all := map[string][]int{}
+func (s desk) Claims() (all []Claimed) {
 	s.d.w.mu.Lock()
 	defer s.d.w.mu.Unlock()
 	for id, h := range s.d.w.leases {
-		all[id] = append(all[id], h.uid)
+		all = append(all, Claimed{ID: id, UID: h.uid, Fence: h.fence, OfJob: !h.old})
 	}
 	return all
+}
+
+func (s desk) Claim(of Claim) {
+	_ = s.d.step(func() error {
+		if h := s.d.w.leases[of.ID]; h != nil && h.fence == of.Task.Fence {
+			h.old = false
+		}
+		return nil
+	})
+}
+
+func (s desk) Taken(spec *job.Spec) bool {
+	s.d.w.mu.Lock()
+	defer s.d.w.mu.Unlock()
+	return s.d.w.leases[spec.ID()] != nil
 }
 
 // minders plays the minders.

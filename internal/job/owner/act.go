@@ -162,7 +162,7 @@ func (o *Owner) pay(d debt, answered chan struct{}) {
 		if answered != nil {
 			<-answered
 		}
-		k, fence := lease.Key{Owner: lease.Holder{UID: d.UID, User: d.User}.Owner(), ID: d.Lease}, d.Fence
+		k, fence := d.keyOf(), d.Fence
 		if fence == 0 {
 			fence, _ = o.leases.Stands(k)
 		}
@@ -795,6 +795,7 @@ func (o *Owner) recover() {
 		if !s.life.State.Leases() {
 			continue
 		}
+		o.leases.Claim(keyOf(i), i.Fence)
 		if fence, stands := o.leases.Stands(keyOf(i)); !stands || fence != i.Fence {
 			o.lost(s, "it ended while the daemon was away")
 		}

@@ -9,6 +9,8 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -580,7 +582,16 @@ func (o *Owner) Configure(all []service.Spec) {
 
 // keyOf returns the key of the lease of an instance.
 func keyOf(i *service.Instance) lease.Key {
-	return lease.Key{Owner: lease.Holder{UID: i.Spec.UID, User: i.Spec.User}.Owner(), ID: i.LeaseID()}
+	return lease.Key{Owner: lease.Holder{UID: i.Spec.UID, User: i.Spec.User}.Owner(), ID: i.LeaseID(), Run: runOf(i.Number)}
+}
+
+// runOf names the instance with a number, in its lease.
+func runOf(number int64) lease.Run { return lease.Run{Kind: lease.OfService, Number: number} }
+
+// keyOf returns the key of the lease that has to be given back.
+func (d *debt) keyOf() lease.Key {
+	number, _ := strconv.ParseInt(d.Lease[strings.LastIndexByte(d.Lease, '-')+1:], 10, 64) // see Instance.LeaseID
+	return lease.Key{Owner: lease.Holder{UID: d.UID, User: d.User}.Owner(), ID: d.Lease, Run: runOf(number)}
 }
 
 func debtOf(name string, i *service.Instance) *debt {
@@ -593,7 +604,7 @@ func debtOf(name string, i *service.Instance) *debt {
 
 // askFor returns the request for a lease of an instance.
 func askFor(l *service.Life) Ask {
-	return Ask{Spec: &l.Instance.Spec, ID: l.Instance.LeaseID(), Since: l.Instance.Asked, GPU: l.GPU, Whole: l.Instance.Whole}
+	return Ask{Spec: &l.Instance.Spec, ID: l.Instance.LeaseID(), Run: runOf(l.Instance.Number), Since: l.Instance.Asked, GPU: l.GPU, Whole: l.Instance.Whole}
 }
 
 // instance returns a new instance of a service, without its number.

@@ -25,6 +25,7 @@ import (
 type Ask struct {
 	Spec  *service.Spec // its Memory is the learned one, if the settings have none
 	ID    string        // of the lease; the same until it is given back
+	Run   lease.Run     // whose lease it is
 	Since time.Time     // since when somebody waits for it
 	GPU   string        // UUID of the device that it must be on; empty: any
 	Whole bool          // it needs a whole device, because nobody knows how much memory it uses
@@ -44,6 +45,9 @@ type Leases interface {
 	// that a launcher needs. It fails with runs.ErrNoLease if the lease has ended, and
 	// otherwise with an error that passes.
 	Hand(ctx context.Context, k lease.Key, fence uint64, a Ask, minder process.ID) (api.Lease, error)
+	// Claim notes that the lease with a fence is that of an instance, if an earlier berth
+	// has not.
+	Claim(k lease.Key, fence uint64)
 	// Release gives a lease back, if it still stands.
 	Release(k lease.Key, fence uint64, why string)
 	// End ends the programs of a lease: SIGTERM, deallocation_timeout, SIGKILL. It returns

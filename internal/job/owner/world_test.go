@@ -495,7 +495,7 @@ type desk struct{ d *daemon }
 
 func (s desk) Acquire(ctx context.Context, a Ask) (api.Lease, error) {
 	w := s.d.w
-	k := lease.Key{Owner: lease.Owner{UID: a.Spec.UID}, ID: a.ID}
+	k := lease.Key{Owner: lease.Owner{UID: a.Spec.UID}, ID: a.ID, Run: a.Run}
 	var h *held
 	var refused error
 	w.set(func() { h, refused = w.leases[a.ID], w.refused })
@@ -543,6 +543,8 @@ func (s desk) Hand(_ context.Context, k lease.Key, fence uint64, _ Ask, id proce
 		return nil
 	})
 }
+
+func (s desk) Claim(lease.Key, uint64) {}
 
 func (s desk) Release(k lease.Key, fence uint64, _ string) {
 	_ = s.d.step(func() error {

@@ -229,12 +229,17 @@ func (s *state) adjust(held *lease.Lease, r *lease.Request, now time.Time) (Foun
 	return found, nil
 }
 
-// vacant returns an error if the user has the id in use. The caller holds mu.
+// vacant returns an error if the user has the id in use. The user's leases keep no run
+// from having its own. The caller holds mu.
 func (s *state) vacant(r *lease.Request) error {
-	switch held := s.book.Lease(r.Key()); {
+	held := s.book.Lease(r.Key())
+	if r.Run == (lease.Run{}) {
+		held = s.book.Standing(r.Key(), 0)
+	}
+	switch {
 	case held != nil && held.Holder.Name != "":
 		return fmt.Errorf("ask for %s: %w: %s asked for the lease that has it", r.ID, lease.ErrDuplicate, held.Holder.Name)
-	case held != nil || s.book.Request(r.Key()) != nil:
+	case held != nil || s.book.Request(r.Key()) != nil || r.Run == (lease.Run{}) && s.book.InUse(r.Holder.Owner(), r.ID):
 		return fmt.Errorf("ask for %s: %w", r.ID, lease.ErrDuplicate)
 	}
 	return nil

@@ -114,7 +114,7 @@ func (x *adopting) decide() (note string, err error) {
 // the minimum, maximum and quota of the service: those are for requests, and this
 // process runs already.
 func (x *adopting) admit() error {
-	if key := (lease.Key{Owner: x.Holder.Owner(), ID: x.ID}); x.l.book.Lease(key) != nil || x.l.book.Request(key) != nil {
+	if x.l.book.InUse(x.Holder.Owner(), x.ID) {
 		return fmt.Errorf("adopt process %d as %s: %w", x.process.PID, x.ID, lease.ErrDuplicate)
 	}
 	if x.limits = x.l.settings.Limits.For(x.Holder, x.Limits, &x.By); x.limits != nil {

@@ -47,7 +47,7 @@ func (k *kin) hasHolder(l *lease.Lease) bool {
 
 // found finds the lease that a process was started under, for package kinship.
 func (k *kin) found(o kinship.Origin) (kinship.Lease, bool) {
-	held := k.book.Lease(lease.Key{Owner: lease.Owner{UID: o.UID}, ID: o.Lease})
+	held := k.book.Standing(lease.Key{Owner: lease.Owner{UID: o.UID}, ID: o.Lease}, o.Fence)
 	if held == nil {
 		return kinship.Lease{}, false
 	}

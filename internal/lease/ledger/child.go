@@ -32,7 +32,7 @@ func (s *state) besideParent(r *lease.Request) error {
 	case r.Where != gpu.Where{GPU: only}:
 		return refuse("where", "is set")
 	}
-	r.Only, r.GPUs = devices, len(devices)
+	r.Only, r.GPUs, r.ParentFence = devices, len(devices), parent.Fence
 	if parent.Pool {
 		return s.besidePool(r, parent)
 	}
@@ -43,18 +43,25 @@ func (s *state) besideParent(r *lease.Request) error {
 // The child takes nothing from other leases, so it needs no room and waits for nobody.
 // The caller holds mu.
 func (s *state) splits(r *lease.Request) bool {
-	return r.Parent != "" && r.Slots == 0 && s.book.CanSplit(parentOf(r), r.Memory) &&
+	return r.Parent != "" && r.Slots == 0 && s.book.CanSplit(s.parentOf(r), r.Memory) &&
 		!slices.ContainsFunc(r.Only, func(uuid string) bool { return s.devices[uuid] == nil || s.sum(uuid).Closed != "" })
 }
 
-// parentOf returns the key of the parent of a child.
-func parentOf(r *lease.Request) lease.Key { return lease.Key{Owner: r.Holder.Owner(), ID: r.Parent} }
+// parentOf returns the key of the parent of a child; the zero key if that has ended. The
+// caller holds mu.
+func (s *state) parentOf(r *lease.Request) lease.Key {
+	parent, err := s.book.Parent(r)
+	if err != nil || parent == nil {
+		return lease.Key{}
+	}
+	return parent.Key()
+}
 
 // split grants a child with memory of its parent. The caller holds mu.
 func (s *state) split(r *lease.Request, now time.Time) (*lease.Lease, error) {
 	from := len(s.effects)
 	if r.Memory > 0 {
-		if _, err := s.apply(lease.Split{Key: parentOf(r), Memory: r.Memory, By: r.By}, now); err != nil {
+		if _, err := s.apply(lease.Split{Key: s.parentOf(r), Memory: r.Memory, By: r.By}, now); err != nil {
 			return nil, err
 		}
 	}

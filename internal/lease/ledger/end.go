@@ -18,6 +18,9 @@ import (
 func (l *Ledger) change(ctx context.Context, by *access.Actor, v access.Verb, name lease.Name, fence uint64, of func(k lease.Key) (lease.Change, error)) (before, after *lease.Lease, err error) {
 	err = l.submitFor(ctx, *by, func(now time.Time) error {
 		k, err := l.book.Seek(by, v, name, fence)
+		if err == nil && by.Door != access.Itself && v != access.Scope {
+			err = k.Free()
+		}
 		if err != nil {
 			return err
 		}
@@ -46,10 +49,12 @@ func (l *Ledger) Release(ctx context.Context, name lease.Name, fence uint64, by 
 
 // Cancel asks to end the programs of a lease, and the lease with them. It withdraws a
 // waiting request. For a lease or a request that is a part of another lease, it cancels
-// that one. Cancel returns the cancelled lease, or nil for a request.
+// that one, except for a lease from a pool: its program is none of the pool's. Cancel
+// returns the cancelled lease, or nil for a request.
 func (l *Ledger) Cancel(ctx context.Context, name lease.Name, fence uint64, by access.Actor, why string) (*lease.Lease, error) {
 	_, cancelled, err := l.change(ctx, &by, access.Cancel, name, fence, func(k lease.Key) (lease.Change, error) {
-		launcher, waits := l.book.Launcher(k), l.book.Lease(k) == nil && l.book.Request(k) != nil
+		launcher, its := l.book.Launcher(k, fence)
+		waits := l.book.Lease(k) == nil && l.book.Request(k) != nil
 		switch {
 		case waits && fence == 0 && launcher == k:
 			return lease.Withdraw{Key: k, By: by, Why: "it was cancelled"}, nil
@@ -60,9 +65,31 @@ func (l *Ledger) Cancel(ctx context.Context, name lease.Name, fence uint64, by a
 				return nil, err
 			}
 		}
-		return lease.Cancel{Key: launcher, By: by, Why: why}, nil
+		if err := launcher.Free(); err != nil {
+			return nil, err
+		}
+		return lease.Cancel{Key: launcher, Fence: its, By: by, Why: why}, nil
 	})
 	return cancelled, err
+}
+
+// CancelRun asks to end the programs of the lease of a run, and the lease with them, for
+// its job or its service. A fence of zero matches any fence.
+func (l *Ledger) CancelRun(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string) (cancelled *lease.Lease, err error) {
+	err = l.submitFor(ctx, by, func(now time.Time) error {
+		e, err := l.apply(lease.Cancel{Key: k, Fence: fence, By: by, Why: why}, now)
+		cancelled = e.After
+		return err
+	})
+	return cancelled, err
+}
+
+// Claim notes that the lease with a fence is for the run in a key, see lease.Claim.
+func (l *Ledger) Claim(ctx context.Context, k lease.Key, fence uint64) error {
+	return l.submit(ctx, func(now time.Time) error {
+		_, err := l.apply(lease.Claim{Key: k, Fence: fence}, now)
+		return err
+	})
 }
 
 // Renew makes a lease with a time to live end ttl from now. A ttl of zero means the time
@@ -110,11 +137,11 @@ type revocation struct {
 func (l *Ledger) BeginRevoke(k lease.Key, fence uint64, why string, spared []string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	held := l.book.Lease(k)
+	held := l.book.Standing(k, fence)
 	if held == nil || held.Fence != fence {
 		return false
 	}
-	l.revoking[k] = revocation{fence, why, spared}
+	l.revoking[held.Key()] = revocation{fence, why, spared}
 	return true
 }
 
@@ -155,7 +182,7 @@ func (l *Ledger) Hand(ctx context.Context, k lease.Key, fence uint64, to process
 	var bound *lease.Lease
 	before := false
 	err := l.submit(ctx, func(now time.Time) error {
-		held := l.book.Lease(k)
+		held := l.book.Standing(k, fence)
 		if held != nil && held.Over(now) {
 			return fmt.Errorf("hand %s over: %w: %s", k.ID, lease.ErrUnknown, held.OverrunText())
 		}

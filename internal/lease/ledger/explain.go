@@ -65,11 +65,11 @@ func (l *Ledger) suppose(r lease.Request, look func(*lease.Request)) error {
 // unusedID returns an id that no lease and no request of a user has. The caller
 // holds mu.
 func (s *state) unusedID(of lease.Owner) string {
-	k := lease.Key{Owner: of, ID: unused + ")"}
-	for n := 2; s.book.Lease(k) != nil || s.book.Request(k) != nil; n++ {
-		k.ID = fmt.Sprintf("%s %d)", unused, n)
+	id := unused + ")"
+	for n := 2; s.book.InUse(of, id); n++ {
+		id = fmt.Sprintf("%s %d)", unused, n)
 	}
-	return k.ID
+	return id
 }
 
 // unused is how an id begins that stands for none.

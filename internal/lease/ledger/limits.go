@@ -105,7 +105,7 @@ func (l limits) MayLack(r *lease.Request, total lease.Usage) bool {
 
 // MaySplit reports whether a request may get its memory from its parent.
 func (l limits) MaySplit(r *lease.Request, least lease.Load) bool {
-	return least.Slots == 0 && l.of.book.CanSplit(parentOf(r), least.Memory)
+	return least.Slots == 0 && l.of.book.CanSplit(l.of.parentOf(r), least.Memory)
 }
 
 // Passes reports whether others may pass a request whose start is not known.

@@ -136,11 +136,11 @@ func (l *Ledger) Members(k lease.Key, fence uint64) []process.ID {
 // machine once.
 func (l *Ledger) Family(k lease.Key, fence uint64) []process.ID {
 	return l.membersOf(func() (family []*lease.Lease) {
-		if held := l.book.Lease(k); held != nil && held.Fence == fence {
+		if held := l.book.Standing(k, fence); held != nil && held.Fence == fence {
 			family = append(family, held)
 		}
 		for held := range l.book.After(0) {
-			if held.Parent == k.ID && held.Key().Owner == k.Owner {
+			if held.ParentFence == fence {
 				family = append(family, held)
 			}
 		}
@@ -200,7 +200,7 @@ func (l *Ledger) Users(k lease.Key, fence uint64) (users, barred []process.ID) {
 // act on: see census.inScope.
 func (l *Ledger) Scoped(k lease.Key, fence uint64) (members, barred []process.ID) {
 	l.mu.RLock()
-	held := l.book.Lease(k)
+	held := l.book.Standing(k, fence)
 	if held == nil || held.Fence != fence || len(held.Scope) == 0 {
 		l.mu.RUnlock()
 		return l.Members(k, fence), nil
@@ -271,7 +271,7 @@ func (l *Ledger) Moved(k lease.Key, fence uint64, member process.ID) bool {
 	if !found || !tie.By.Certain() {
 		return false
 	}
-	held := l.book.Lease(k)
+	held := l.book.Standing(k, fence)
 	return held == nil || held.Fence != fence || !l.standing.isMember(tie, held)
 }
 

@@ -21,7 +21,7 @@ func (l *Ledger) Unparkable(k lease.Key, fence uint64) error {
 	if err := l.book.Unparkable(k, fence); err != nil {
 		return err
 	}
-	return l.mayPark(l.book.Lease(k))
+	return l.mayPark(l.book.Standing(k, fence))
 }
 
 // Unshared reports whether the owner of a lease or its service says that its
@@ -96,7 +96,7 @@ func (l *Ledger) Return(ctx context.Context, k lease.Key, fence uint64, by acces
 			return nil, nil, err
 		case held.State != lease.Parked:
 			return nil, nil, fmt.Errorf("resume %s: %w: it is %s", k.ID, lease.ErrState, string(held.State))
-		case l.book.Request(k) != nil:
+		case l.book.Request(held.Key()) != nil:
 			return nil, nil, fmt.Errorf("resume %s: %w", k.ID, lease.ErrAsked)
 		}
 		r := held.Returning()

@@ -12,10 +12,7 @@ import (
 // poolOf returns the pool that a request is for a child of, or nil if there is none. The
 // caller holds mu.
 func (s *state) poolOf(r *lease.Request) *lease.Lease {
-	if r.Parent == "" {
-		return nil
-	}
-	if parent := s.book.Lease(parentOf(r)); parent != nil && parent.Pool {
+	if parent, err := s.book.Parent(r); err == nil && parent != nil && parent.Pool {
 		return parent
 	}
 	return nil

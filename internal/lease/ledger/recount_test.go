@@ -86,7 +86,7 @@ func (r *recounted) lease(l *lease.Lease) {
 	}
 	owner, service := l.Holder.Owner(), l.Holder.Service
 	r.users[owner] = plus(r.users[owner], used, 1, 0)
-	if has := r.users[owner]; l.Parent == "" {
+	if has := r.users[owner]; !r.fences[l.ParentFence] { // the leases come in the order of their fences
 		has.GPUs += len(l.Parts)
 		r.users[owner] = has
 	}

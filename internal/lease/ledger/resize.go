@@ -22,6 +22,9 @@ import (
 func (l *Ledger) Resize(ctx context.Context, name lease.Name, fence uint64, memory gpu.MiB, by access.Actor, limits *lease.Limits, wait time.Duration) (*lease.Lease, error) {
 	return l.into(ctx, by, func(now time.Time) (*lease.Lease, *lease.Request, error) {
 		k, err := l.book.Seek(&by, access.Resize, name, fence)
+		if err == nil && by.Door != access.Itself {
+			err = k.Free()
+		}
 		if err != nil {
 			return nil, nil, err
 		}
@@ -29,7 +32,7 @@ func (l *Ledger) Resize(ctx context.Context, name lease.Name, fence uint64, memo
 		if err == nil || wait <= 0 || !mayGrowLater(err) {
 			return resized, nil, err
 		}
-		held := l.book.Lease(k)
+		held := l.book.Standing(k, fence)
 		r := held.Growing(max(memory, l.settings.Services[held.Holder.Service].MinMemory))
 		r.By, r.Limits = by, limits
 		if own := l.limitsOf(&r); own != nil {
@@ -56,7 +59,7 @@ func (l *Ledger) Shrink(ctx context.Context, k lease.Key, fence uint64, to gpu.M
 	var shrunk *lease.Lease
 	err := l.submit(ctx, func(now time.Time) error {
 		to := to
-		if held := l.book.Lease(k); held != nil {
+		if held := l.book.Standing(k, fence); held != nil {
 			service := l.settings.Services[held.Holder.Service]
 			if err := service.MayShrink(held); err != nil {
 				return err
@@ -79,7 +82,7 @@ func (l *Ledger) Regrow(ctx context.Context, k lease.Key, fence uint64, to gpu.M
 
 // resize resizes a lease. The caller holds mu.
 func (s *state) resize(r lease.Resize, limits *lease.Limits, now time.Time) (*lease.Lease, error) {
-	held := s.book.Lease(r.Key)
+	held := s.book.Standing(r.Key, r.Fence)
 	if held != nil && (r.Fence == 0 || r.Fence == held.Fence) && access.May(r.By, access.Resize, held.Object()) == nil {
 		if err := held.Resizable(); err != nil {
 			return nil, fmt.Errorf("resize %s: %w", r.ID, err)

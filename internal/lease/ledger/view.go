@@ -79,15 +79,16 @@ func (l *Ledger) Find(k lease.Key) (Held, bool) {
 	return l.held(found), true
 }
 
-// Taken reports whether there is a lease or a waiting request with this key.
-func (l *Ledger) Taken(k lease.Key) bool {
+// Taken reports whether a lease or a waiting request of a user has an id.
+func (l *Ledger) Taken(of lease.Owner, id string) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return l.book.Lease(k) != nil || l.book.Request(k) != nil
+	return l.book.InUse(of, id)
 }
 
-// Lease returns the lease with this key and fence, or nil if it has ended. A lease whose end
-// the journal does not have yet has not ended: the journal may refuse it.
+// Lease returns the lease with this key and fence, or nil if it has ended. As the fence
+// says which lease is meant, the key may be without its run. A lease whose end the journal
+// does not have yet has not ended: the journal may refuse it.
 func (l *Ledger) Lease(k lease.Key, fence uint64) *lease.Lease {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -96,11 +97,14 @@ func (l *Ledger) Lease(k lease.Key, fence uint64) *lease.Lease {
 
 // stands does what Lease does for a caller who holds mu.
 func (s *state) stands(k lease.Key, fence uint64) *lease.Lease {
-	if held := s.book.Lease(k); held != nil && held.Fence == fence {
+	if fence == 0 {
+		return nil
+	}
+	if held := s.book.Standing(k, fence); held != nil {
 		return held
 	}
 	for i := range s.pending {
-		if e := &s.pending[i]; e.Ends() && e.Before.Fence == fence && e.Before.Key() == k {
+		if e := &s.pending[i]; e.Ends() && e.Before.Fence == fence && e.Before.ID == k.ID && e.Before.Holder.Owner() == k.Owner {
 			return e.Before
 		}
 	}
@@ -291,24 +295,20 @@ func (l *Ledger) Queue() placement.Pressure {
 func (l *Ledger) pressure() placement.Pressure {
 	l.mu.Lock() // not RLock: Waiting sorts the queue
 	defer l.mu.Unlock()
-	parents := map[lease.Key]bool{}
+	parents := map[uint64]bool{} // by fence
 	for _, held := range l.book.Leases() {
-		if held.Parent != "" {
-			parents[lease.Key{Owner: held.Holder.Owner(), ID: held.Parent}] = true
-		}
+		parents[held.ParentFence] = true
 	}
 	waiting := l.book.Waiting()
 	for _, r := range waiting {
-		if r.Parent != "" {
-			parents[parentOf(r)] = true
-		}
+		parents[r.ParentFence] = true
 	}
 	var p placement.Pressure
 	for uuid := range l.devices {
 		for h := range l.book.On(uuid) {
 			if h.Lease.State == lease.Active {
 				service := l.settings.Services[h.Lease.Holder.Service]
-				parkable := service.ParksItself(h.Lease) && !parents[h.Lease.Key()] && l.mayPark(h.Lease) == nil
+				parkable := service.ParksItself(h.Lease) && !parents[h.Lease.Fence] && l.mayPark(h.Lease) == nil
 				p.Holdings = append(p.Holdings, placement.HoldingOf(uuid, h, parkable))
 			}
 		}

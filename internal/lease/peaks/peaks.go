@@ -129,9 +129,9 @@ type Peaks struct {
 
 	mu      sync.Mutex // guards what follows
 	entries map[Key]*Entry
-	running map[uint64]use     // by the fence of the lease
-	parents map[lease.Key]bool // leases that had children
-	gone    []ended            // leases that ended last, the newest at the end
+	running map[uint64]use  // by the fence of the lease
+	parents map[uint64]bool // by fence, leases that had children
+	gone    []ended         // leases that ended last, the newest at the end
 }
 
 // ended is a lease that has just ended.
@@ -353,10 +353,10 @@ func (p *Peaks) Ended(l *lease.Lease, drew gpu.Opt[gpu.Watts], now time.Time) gp
 		p.gone = append(p.gone, ended{l.Fence, u.used()})
 		p.gone = p.gone[max(len(p.gone)-keptGone, 0):]
 	}
-	parent := p.parents[l.Key()]
-	delete(p.parents, l.Key())
-	if l.Parent != "" {
-		p.noteParent(lease.Key{Owner: l.Holder.Owner(), ID: l.Parent})
+	parent := p.parents[l.Fence]
+	delete(p.parents, l.Fence)
+	if l.ParentFence != 0 {
+		p.noteParent(l.ParentFence)
 	}
 	name := cmp.Or(l.Holder.Name, l.Holder.Service)
 	key := Key{User: l.Holder.User, Name: name}
@@ -375,11 +375,11 @@ func (p *Peaks) Ended(l *lease.Lease, drew gpu.Opt[gpu.Watts], now time.Time) gp
 }
 
 // noteParent remembers a lease that had children. The caller holds mu.
-func (p *Peaks) noteParent(k lease.Key) {
+func (p *Peaks) noteParent(fence uint64) {
 	if p.parents == nil || len(p.parents) >= keptRunning { // parents that end before their children stay
-		p.parents = map[lease.Key]bool{}
+		p.parents = map[uint64]bool{}
 	}
-	p.parents[k] = true
+	p.parents[fence] = true
 }
 
 // Run writes what was learned to the file until ctx ends, and then what is new once more.

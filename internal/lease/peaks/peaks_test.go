@@ -31,13 +31,13 @@ func held(id, name string, memory gpu.MiB) *lease.Lease {
 // A lease that had children is no run: its children are.
 func TestParentsAreNoRuns(t *testing.T) {
 	p := New()
-	child := held("child", "worker.py", 4096)
-	child.Parent = "parent"
+	slot, child := held("parent", "slot", 0), held("child", "worker.py", 4096)
+	child.Parent, child.ParentFence = slot.ID, slot.Fence
 	p.Ended(child, gpu.Opt[gpu.Watts]{}, noon)
 	theirs := held("parent", "theirs", 0)
 	theirs.Holder.UID = 1001
 	p.Ended(theirs, gpu.Opt[gpu.Watts]{}, noon) // another user uses the id too
-	p.Ended(held("parent", "slot", 0), gpu.Opt[gpu.Watts]{}, noon)
+	p.Ended(slot, gpu.Opt[gpu.Watts]{}, noon)
 	p.Ended(held("parent", "again", 0), gpu.Opt[gpu.Watts]{}, noon) // the id is used again
 	for name, want := range map[string]bool{"worker.py": true, "theirs": true, "slot": false, "again": true} {
 		if _, known := p.Find(Key{User: "ada", Name: name}); known != want {
@@ -45,7 +45,7 @@ func TestParentsAreNoRuns(t *testing.T) {
 		}
 	}
 	for i := range keptRunning + 10 {
-		child.Parent = fmt.Sprint(i)
+		child.ParentFence = uint64(i) + 1000
 		p.Ended(child, gpu.Opt[gpu.Watts]{}, noon)
 	}
 	if len(p.parents) > keptRunning {

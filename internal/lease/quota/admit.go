@@ -82,7 +82,9 @@ func Admit(s Service, r lease.Request, used lease.Usage) (lease.Request, error) 
 		r.AddNote("priority lowered from %d to the service's %d", r.Priority, s.Priority)
 		r.Priority = s.Priority
 	}
-	r.Together, r.Parkable = s.Together, s.Parkable.Or(r.Parkable)
+	if r.Together = s.Together; !r.Pool { // berth parks no pool
+		r.Parkable = s.Parkable.Or(r.Parkable)
+	}
 	return r, WithinQuota(s, &r, used)
 }
 
@@ -198,10 +200,10 @@ func NamedAfter(id, service string) bool {
 }
 
 // Answers reports whether a lease is what a request asks for, whatever its size
-// and its id.
+// and its id. What is for a run answers nobody else.
 func Answers(l *lease.Lease, r *lease.Request) bool {
 	switch {
-	case !l.Holder.Same(r.Holder), l.Holder.Service != r.Holder.Service, l.Binding != r.Binding, l.Unit != r.Unit, len(l.Scope) > 0:
+	case l.Run != r.Run, !l.Holder.Same(r.Holder), l.Holder.Service != r.Holder.Service, l.Binding != r.Binding, l.Unit != r.Unit, len(l.Scope) > 0:
 		return false
 	case r.Binding == lease.ByProcess && (l.Holder.Boot != r.Holder.Boot || l.Holder.PID != r.Holder.PID || l.Holder.Start != r.Holder.Start):
 		return false

@@ -134,7 +134,7 @@ func Within(b *lease.Book, l *lease.Limits, h lease.Holder, more lease.Usage, le
 }
 
 // WithinGPUs refuses a lease that would put a user on more devices than allowed. A child
-// is on the devices of its parent.
+// is on the devices of its parent, for as long as that stands.
 func WithinGPUs(b *lease.Book, l *lease.Limits, r *lease.Request) error {
 	if l == nil || r.Parent != "" || r.Into != 0 {
 		return nil

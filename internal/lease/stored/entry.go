@@ -49,13 +49,15 @@ import (
 //	5  Park and Resume with a lease, a lease that is parked, Lease.Paused beside
 //	   Lease.TimeLimit
 //	6  Lease.Pool, Lease.From
+//	7  a grant of an id that another lease of the same user has, see Lease.Run
 //
 // Added later under the same versions, because the book is the same without them:
 // Entry.By, Lease.Parent, Lease.Unit, Lease.Scope, Lease.Implied, Lease.Parkable,
 // Lease.Unshared, Lease.Returned, Lease.Asked, Lease.Imposed, Lease.Comment,
-// Lease.Cancelled, Lease.Exclusive and Lease.Optimize. An older berth ignores them: it does not end what
-// was cancelled, and may grant slots beside a lease that should be alone.
-const Version = 6
+// Lease.Cancelled, Lease.Exclusive, Lease.Optimize, Lease.ParentFence and Lease.Run. An
+// older berth ignores them: it does not end what was cancelled, and may grant slots beside
+// a lease that should be alone.
+const Version = 7
 
 // Entry is one entry of the journal: what happened to a lease, as one JSON
 // object. Times are nanoseconds since 1970, durations are nanoseconds.
@@ -160,7 +162,19 @@ type Lease struct {
 	Pool bool   `json:"pool,omitempty"`       // its memory is for its children
 	From uint64 `json:"from_fence,omitempty"` // the pool that its memory is from
 
+	// ParentFence is the fence of the parent, and Run the program of berth's own that the
+	// lease is for. An earlier berth wrote neither.
+	ParentFence uint64 `json:"parent_fence,omitempty"`
+	Run         Run    `json:"run,omitzero"`
+
 	Cancelled *Cancelled `json:"cancelled,omitempty"` // absent if nobody has cancelled it
+}
+
+// Run is a program that berth itself runs.
+type Run struct {
+	Kind   string `json:"kind"`           // job or service
+	Number int64  `json:"number"`         // of the job, or of the instance of the service
+	Task   int    `json:"task,omitempty"` // of the job
 }
 
 // Cancelled says that somebody asked to end the programs of a lease.
@@ -222,6 +236,10 @@ func (e *Entry) SetLease(l *Lease) {
 		}
 	}
 }
+
+// ShareOwn gives the entry of a grant the version for an id that another lease of the same
+// user has.
+func (e *Entry) ShareOwn() { e.Version = max(e.Version, 7) }
 
 // Share marks the grant of an id that a lease of another user has. To an earlier
 // berth, ids are unique on the machine.

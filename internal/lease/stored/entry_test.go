@@ -61,7 +61,7 @@ func TestEntriesAreTheJSONTheySeem(t *testing.T) {
 }
 
 func TestUnknownVersions(t *testing.T) {
-	for _, line := range []string{`{"v":7}`, `{"v":7,"kind":["of","another","shape"],"fence":"x"}`, `{"kind":{},"v":99}`} {
+	for _, line := range []string{`{"v":8}`, `{"v":8,"kind":["of","another","shape"],"fence":"x"}`, `{"kind":{},"v":99}`} {
 		var version *stored.VersionError
 		if _, err := stored.Decode([]byte(line)); !errors.As(err, &version) || !strings.Contains(err.Error(), "use the berth that wrote it") {
 			t.Errorf("%s: %v", line, err)

@@ -16,12 +16,16 @@ const WaitingVersion = 1
 // place after a restart until its client asks again.
 type Waiting struct {
 	Version int    `json:"v"`
-	Gone    bool   `json:"gone,omitempty"` // only ID, UID and User are set
+	Gone    bool   `json:"gone,omitempty"` // only ID, UID, User and Run are set
 	ID      string `json:"id"`
 	UID     int    `json:"uid"`
 	User    string `json:"user,omitempty"`
+	Run     Run    `json:"run,omitzero"`
 
-	Parent    string   `json:"parent,omitempty"`
+	Parent string `json:"parent,omitempty"`
+	// ParentFence is 0 if an earlier berth wrote the entry.
+	ParentFence uint64 `json:"parent_fence,omitempty"`
+
 	Service   string   `json:"service,omitempty"`
 	Name      string   `json:"name,omitempty"`
 	PID       int      `json:"pid,omitempty"`
