@@ -3,6 +3,8 @@ package doctor
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/journal"
@@ -24,7 +26,18 @@ type Repair struct {
 // Repair keeps the records before the damage and puts the damaged files aside. It leaves
 // a sound journal unchanged, and refuses one that a daemon has open.
 func (j *Journal) Repair() (Repair, error) {
-	salvaged, err := filelog.Salvage(file.PrivateDir(j.dir), Believe(lease.New()))
+	return repairIn(file.PrivateDir(j.dir), j.dir)
+}
+
+// repairIn repairs the journal of leases in a folder. No fence that any byte of it names is
+// given again.
+func repairIn(disk file.Folder, dir string) (Repair, error) {
+	book := lease.New()
+	given, err := fencesIn(disk)
+	if err != nil {
+		return Repair{}, err
+	}
+	salvaged, err := filelog.Salvage(disk, Believe(book), func() [][]byte { return fenceMark(max(book.Fence(), given), "repaired") })
 	if locked := (*file.LockedError)(nil); errors.As(err, &locked) {
 		who := "a daemon"
 		if locked.PID != 0 {
@@ -35,16 +48,9 @@ func (j *Journal) Repair() (Repair, error) {
 	if err != nil {
 		return Repair{}, err
 	}
-	did := Repair{Folder: j.dir, Kept: salvaged.Kept, Dropped: salvaged.Dropped, Aside: append([]string{}, salvaged.Aside...)}
+	did := Repair{Folder: dir, Kept: salvaged.Kept, Dropped: salvaged.Dropped, Aside: append([]string{}, salvaged.Aside...)}
 	if d := salvaged.Damage; d != nil {
 		did.Damage = fmt.Sprintf("%s at byte %d, record %d: %s", d.File, d.Offset, d.Seq, d.Reason)
-		if _, err := SkipFences(j.dir, 0, "repaired"); err != nil {
-			return Repair{}, err
-		}
-	}
-	book, _, err := j.book()
-	if err != nil {
-		return did, err
 	}
 	did.Leases = []string{}
 	for _, l := range book.Leases() {
@@ -52,6 +58,39 @@ func (j *Journal) Repair() (Repair, error) {
 	}
 	return did, nil
 }
+
+// fenceMark returns entries that make the next daemon give out larger fences than one, by
+// more than may have been lost: it skips some if the last mark is not from its own boot.
+// There are two, so that one that is damaged later is not missed.
+func fenceMark(fence uint64, why string) [][]byte {
+	mark := stored.NewFence(fence, why)
+	text := lease.AppendEntry(nil, &mark)
+	return [][]byte{text, text}
+}
+
+// fencesIn returns the largest fence in the files of a journal, whatever is damaged there,
+// also in those that an earlier repair has put aside. A number that was damaged may be too
+// large, by a digit: fences may skip.
+func fencesIn(disk file.Folder) (largest uint64, err error) {
+	names, err := disk.List()
+	for _, name := range names {
+		data, err := disk.ReadFile(name)
+		if err != nil {
+			return 0, fmt.Errorf("read %s: %w", name, err)
+		}
+		for _, found := range fenceInText.FindAllSubmatch(data, -1) {
+			if n, err := strconv.ParseUint(string(found[1]), 10, 64); err == nil && n < mostFence {
+				largest = max(largest, n)
+			}
+		}
+	}
+	return largest, err
+}
+
+var fenceInText = regexp.MustCompile(`"fence":([0-9]+)`)
+
+// mostFence is more than any machine gives out.
+const mostFence = 1 << 60
 
 // SkipFences makes the next daemon give out fences that are higher than any that may have
 // been lost, and by so many more. A daemon skips fences if the last mark is not from its own
@@ -62,6 +101,5 @@ func SkipFences(folder string, many uint64, why string) (*lease.Book, error) {
 	if err != nil {
 		return nil, err
 	}
-	mark := stored.NewFence(book.Fence()+many, why)
-	return book, errors.Join(log.Append([][]byte{lease.AppendEntry(nil, &mark)}, journal.Care{Durable: true, Reserve: true}), log.Close())
+	return book, errors.Join(log.Append(fenceMark(book.Fence()+many, why), journal.Care{Durable: true, Reserve: true}), log.Close())
 }

@@ -84,6 +84,9 @@ type Stats struct {
 
 	Syncs uint64 // number of waits for the disk since the start
 
+	// Torn means that opening the journal removed a write that was cut off, see Recovery.
+	Torn bool
+
 	// Fault says why the journal does not trust its last bytes and refuses to append
 	// until it has written them again. Nil means that all is well.
 	Fault error

@@ -49,7 +49,7 @@ func TestJournalsOfEarlierReleases(t *testing.T) {
 			if got := standing(l.book); got != standing(book) {
 				t.Errorf("the ledger reads\n%s\nwant\n%s", got, standing(book))
 			}
-			if want := book.Fence() + lostFences; l.book.Fence() != want { // another boot wrote it
+			if want := book.Fence() + LostFences; l.book.Fence() != want { // another boot wrote it
 				t.Errorf("fences have got to %d, want %d", l.book.Fence(), want)
 			}
 			if err := l.Close(); err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/stored"
 )
 
-// lostFences is more than the number of grants that a machine can lose with its
+// LostFences is more than the number of grants that a machine can lose with its
 // power. The ledger answers only grants to processes before they are on disk, and
 // the journal syncs by itself long before there are that many.
-const lostFences = 1 << 16
+const LostFences = 1 << 16
 
-// recover reads the book from the journal. If the machine was rebooted since, recover
-// skips lostFences fences: the last grants before the reboot may be lost, and the ledger
-// must not use their fences twice.
+// recover reads the book from the journal. If the machine was rebooted since, or a write
+// was cut off, recover skips LostFences fences: the last grants before that may be lost,
+// and the ledger must not use their fences twice.
 func (l *Ledger) recover(open func(func(journal.Entry) error) (journal.Journal, error)) error {
 	var boot string
 	log, err := open(func(r journal.Entry) error {
@@ -38,12 +38,13 @@ func (l *Ledger) recover(open func(func(journal.Entry) error) (journal.Journal, 
 		return err
 	}
 	l.journal.Journal = log
-	if boot == l.boot {
+	torn := log.Stats().Torn
+	if boot == l.boot && !torn {
 		return nil
 	}
 	fence := l.book.Fence()
-	if boot != "" {
-		fence += lostFences
+	if boot != "" || torn {
+		fence += LostFences
 	}
 	mark := stored.NewFence(fence, l.boot)
 	if err := l.book.Replay(&mark); err != nil {
@@ -118,7 +119,11 @@ func (l *Ledger) compactIfLong() {
 					return
 				}
 			}
-			yield(lease.AppendEntry(buffer[:0], &fence))
+			// Twice: the newest lease may have ended, and then nothing else says how far
+			// fences have got if a byte of the file is damaged.
+			if buffer = lease.AppendEntry(buffer[:0], &fence); yield(buffer) {
+				yield(buffer)
+			}
 		})
 		if err == nil || errors.Is(err, journal.ErrClosed) {
 			return

@@ -77,7 +77,7 @@ func TestAfterARebootProcessesAreGone(t *testing.T) {
 	if e := k.told(gpu.EventReleased, "process"); !strings.Contains(e.Text, "while the daemon was not running") {
 		t.Errorf("its end was told as %q", e.Text)
 	}
-	if fresh.Fence <= lostFences {
+	if fresh.Fence <= LostFences {
 		t.Errorf("the fences did not jump: %d", fresh.Fence)
 	}
 	k.stop()

@@ -50,7 +50,7 @@ func TestDirIsLocked(t *testing.T) {
 	if !errors.As(err, &locked) || locked.Dir != path || locked.PID != os.Getpid() {
 		t.Fatalf("a second one: %v", err)
 	}
-	if _, err := filelog.Salvage(file.PrivateDir(path), anything); !errors.As(err, &locked) {
+	if _, err := filelog.Salvage(file.PrivateDir(path), anything, nil); !errors.As(err, &locked) {
 		t.Fatalf("salvage: %v", err)
 	}
 	if err := l.Close(); err != nil {

@@ -68,6 +68,8 @@ type Log struct {
 	suspect bool
 	unnamed bool
 
+	torn bool // opening it removed a write that was cut off
+
 	snapshotEntries int
 	snapshotBytes   int64
 	syncs           uint64
@@ -143,5 +145,6 @@ func (l *Log) publish() {
 		Segments:        len(l.segments),
 		Syncs:           l.syncs,
 		Fault:           l.fault,
+		Torn:            l.torn,
 	}
 }

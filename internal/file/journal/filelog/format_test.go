@@ -119,7 +119,7 @@ func TestNewerVersionIsRefused(t *testing.T) {
 		if !errors.As(err, &version) || version.File != name || version.Found != 7 || version.Known != 1 {
 			t.Fatalf("open: %v", err)
 		}
-		if _, err := filelog.Salvage(d, anything); !errors.As(err, &version) {
+		if _, err := filelog.Salvage(d, anything, nil); !errors.As(err, &version) {
 			t.Fatalf("salvage: %v", err)
 		}
 		if !slices.Equal(read(t, d, name), data) {

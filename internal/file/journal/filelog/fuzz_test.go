@@ -110,7 +110,7 @@ func FuzzReader(f *testing.F) {
 			if corrupt == nil {
 				return
 			}
-			if _, err := filelog.Salvage(d, anything); err != nil {
+			if _, err := filelog.Salvage(d, anything, nil); err != nil {
 				t.Fatalf("salvage: %v", err)
 			}
 			l, found, _, err = tryOpen(d)

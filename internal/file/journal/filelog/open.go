@@ -58,6 +58,7 @@ func (l *Log) open(replay func(journal.Entry) error) (journal.Recovery, error) {
 		}
 	} else {
 		rec.Torn = h.last.torn(segmentName(h.segments[len(h.segments)-1]))
+		l.torn = rec.Torn != nil
 		if err := l.resume(h); err != nil {
 			return rec, err
 		}

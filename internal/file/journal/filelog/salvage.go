@@ -28,19 +28,21 @@ type Salvaged struct {
 // and puts the files with the damage, and those after it, aside under names that the
 // journal ignores. New entries reuse the numbers of the dropped ones. As for Open, replay
 // says which entries cannot be true (journal.ErrContradiction); those are damage too.
+// After the entries before the damage come those that last returns, which may be nil.
 //
 // It is safe to run Salvage again after an interruption: the damaged file keeps its name
-// until its copy, and then its replacement, is on disk.
-func Salvage(disk file.Folder, replay func(journal.Entry) error) (Salvaged, error) {
+// until its copy, and then its replacement, is on disk. So the journal is damaged until it
+// has the last entries.
+func Salvage(disk file.Folder, replay func(journal.Entry) error, last func() [][]byte) (Salvaged, error) {
 	lock, err := disk.Lock()
 	if err != nil {
 		return Salvaged{}, fmt.Errorf("journal: %w", err)
 	}
-	s, err := salvage(disk, replay)
+	s, err := salvage(disk, replay, last)
 	return s, errors.Join(err, lock.Close())
 }
 
-func salvage(disk file.Folder, replay func(journal.Entry) error) (Salvaged, error) {
+func salvage(disk file.Folder, replay func(journal.Entry) error, last func() [][]byte) (Salvaged, error) {
 	var s Salvaged
 	h, err := load(disk, replay)
 	s.Kept = h.snapshotEntries + h.logEntries
@@ -58,16 +60,25 @@ func salvage(disk file.Folder, replay func(journal.Entry) error) (Salvaged, erro
 		return s, fmt.Errorf("journal: read %s: %w", file, err)
 	}
 	s.Dropped = countEntries(damaged, int(s.Damage.Offset), h.base())
-	keep := h.beginning(damaged, s.Damage)
-	if keep != nil {
+	var more [][]byte
+	if last != nil {
+		more = last()
+	}
+	kept, keep := h.beginning(disk.Boot(), damaged, s.Damage, more)
+	if kept == file {
 		if err := writeFile(disk, aside(file), damaged); err != nil {
 			return s, err
 		}
 		s.Aside = append(s.Aside, aside(file))
 	}
 	for _, name := range h.from(file) {
-		if name == file && keep != nil {
+		if name == file && kept == file {
 			continue
+		}
+		if name == file && keep != nil { // before the damage is away
+			if err := writeFile(disk, kept, keep); err != nil {
+				return s, err
+			}
 		}
 		if name != file {
 			data, err := disk.ReadFile(name)
@@ -84,22 +95,45 @@ func salvage(disk file.Folder, replay func(journal.Entry) error) (Salvaged, erro
 	if err := disk.Sync(); err != nil {
 		return s, journal.Failed("sync directory of", file, err)
 	}
-	if keep == nil {
+	if kept != file {
 		return s, nil
 	}
 	return s, writeFile(disk, file, keep)
 }
 
-// beginning returns the part of the damaged file to keep, or nil.
-func (h history) beginning(data []byte, d *journal.CorruptError) []byte {
-	if d.Offset < fileHeader {
-		return nil
+// beginning returns the part of the damaged file to keep, with more entries behind it, and
+// the name of the file for it; no name if nothing is kept.
+func (h history) beginning(boot file.BootID, data []byte, d *journal.CorruptError, more [][]byte) (name string, b []byte) {
+	base := h.base()
+	snapshot := len(h.snapshots) > 0 && d.File == snapshotName(base)
+	next := h.next
+	switch {
+	case d.Offset >= fileHeader:
+		name, b = d.File, slices.Clone(data[:d.Offset])
+		next, _ = number(name, segmentPrefix)
+		for off := fileHeader; off < len(b); {
+			f, err := parsePacket(b[off:])
+			if err != nil {
+				break // never: Offset is where a packet ends
+			}
+			next, off = f.seq+uint64(f.count), off+f.size
+		}
+	case more == nil:
+		return "", nil
+	case snapshot:
+		name, b = d.File, newHeader(snapshotMagic, base, boot)
+	default:
+		name, b = segmentName(next), newHeader(segmentMagic, next, boot)
 	}
-	b := slices.Clone(data[:d.Offset])
-	if d.File == snapshotName(h.base()) {
-		b = append(b, finishPacket(make([]byte, packetHeader), 0, kindEnd, h.base(), uint64(h.snapshotEntries))...)
+	if len(more) > 0 && snapshot {
+		b = appendPacket(b, kindEntries, base, 0, more)
+	} else if len(more) > 0 {
+		b = appendPacket(b, kindEntries, next, 0, more)
 	}
-	return b
+	if snapshot {
+		b = append(b, finishPacket(make([]byte, packetHeader), 0, kindEnd, base, uint64(h.snapshotEntries+len(more)))...)
+	}
+	return name, b
 }
 
 // from lists the files from the damaged one on, the last first, so that the remaining log

@@ -120,7 +120,7 @@ func TestSalvage(t *testing.T) {
 				t.Fatal("refusing to open changed files")
 			}
 
-			s, err := filelog.Salvage(d, anything)
+			s, err := filelog.Salvage(d, anything, nil)
 			if err != nil || s.Damage == nil || *s.Damage != *corrupt {
 				t.Fatalf("salvage: %+v, %v", s, err)
 			}
@@ -153,7 +153,7 @@ func TestSalvage(t *testing.T) {
 func TestSalvageOfASoundJournalChangesNothing(t *testing.T) {
 	d, all := sound(t)
 	ops := d.Ops()
-	s, err := filelog.Salvage(d, anything)
+	s, err := filelog.Salvage(d, anything, nil)
 	if err != nil || s.Damage != nil || s.Kept != len(all) || d.Ops() != ops {
 		t.Fatalf("%+v, %v, and %d changes", s, err, d.Ops()-ops)
 	}
@@ -168,10 +168,10 @@ func TestSalvageCrashPoints(t *testing.T) {
 				d, all := sound(t)
 				c.damage(t, d, segments(t, d))
 				d.CrashAt(d.Ops()+op, 30)
-				first, err := filelog.Salvage(d, anything)
+				first, err := filelog.Salvage(d, anything, nil)
 				done = err == nil
 				d.PowerCut(disktest.Always(kept))
-				second, err := filelog.Salvage(d, anything)
+				second, err := filelog.Salvage(d, anything, nil)
 				if err != nil {
 					t.Fatalf("%s, stopped at %d: %v", c.name, op, err)
 				}
@@ -203,7 +203,7 @@ func TestSalvageBeforeAContradiction(t *testing.T) {
 			if !errors.As(err, &corrupt) || corrupt.Offset < 48 || !strings.Contains(err.Error(), "no such lease") || !strings.Contains(err.Error(), "berth journal repair") {
 				t.Fatalf("open: %v", err)
 			}
-			s, err := filelog.Salvage(d, believe)
+			s, err := filelog.Salvage(d, believe, nil)
 			if err != nil || s.Damage == nil || *s.Damage != *corrupt {
 				t.Fatalf("salvage: %+v, %v", s, err)
 			}
