@@ -15,7 +15,9 @@ func (r *Request) Endless() bool { return r.TimeLimit == 0 }
 
 // stays reports whether an endless lease is meant to stay: it is a named one, or that of a
 // service. The program of any other one comes to its end.
-func (l *Lease) stays() bool { return l.Endless() && l.Binding == ByName }
+func (l *Lease) stays() bool {
+	return l.Endless() && (l.Binding == ByName && l.Run.Kind != OfJob || l.Run.Kind == OfService)
+}
 
 // endless sums up the active leases on a device that have no end.
 type endless struct {
