@@ -38,10 +38,11 @@ func (d *Daemon) openJobs(o Options) error {
 		Limits: d.jobLimits, Account: d.accountOf, Publish: d.publish, Log: o.Log,
 		Open: func(replay func(journal.Entry) error) (journal.Journal, error) {
 			log, _, err := filelog.Open(file.PrivateDir(o.state(inventory.JobJournal)), filelog.Options{}, replay)
-			if err == nil {
-				d.logs[inventory.JobJournal] = log
+			if err != nil {
+				return nil, fmt.Errorf("the jobs in %s: %w", o.state(inventory.JobJournal), err)
 			}
-			return log, err
+			d.logs[inventory.JobJournal] = log
+			return log, nil
 		},
 	})
 	if err == nil {

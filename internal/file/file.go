@@ -45,8 +45,12 @@ var (
 // somebody: it is read as it is.
 const mark = "# berth "
 
-// largest is the maximum size of a state file.
-const largest = 64 << 20
+// largest is the maximum size of the text of a state file, and sealRoom is more than the
+// line before it takes.
+const (
+	largest  = 64 << 20
+	sealRoom = 1 << 10
+)
 
 // seal returns the first line of a state file with this name and text.
 func seal(name string, text []byte) []byte {
@@ -97,10 +101,10 @@ func read(path string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, errIrregular
 	}
-	if info.Size() > largest {
+	if info.Size() > largest+sealRoom {
 		return nil, fmt.Errorf("it is larger than %d MiB", largest>>20)
 	}
-	return io.ReadAll(io.LimitReader(f, largest))
+	return io.ReadAll(io.LimitReader(f, largest+sealRoom))
 }
 
 // A sealed line is a JSON object whose last member is the checksum of the rest, so that

@@ -9,10 +9,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // StateOptions describe a state file.
@@ -30,6 +33,9 @@ type StateOptions struct {
 	// Strict refuses members that T does not have: a restriction that this berth does
 	// not know must not be dropped.
 	Strict bool
+	// OfBoot means that the value says nothing after a reboot, and is saved unsynced: an
+	// empty file from before the boot is what a power loss leaves, and no damage.
+	OfBoot bool
 }
 
 // State is a state file with a value of type T, as JSON, or as the text that T makes of
@@ -70,6 +76,9 @@ func (s *State[T]) Read(take func(T) error) error {
 	if err != nil {
 		return err
 	}
+	if len(found) == 0 && s.options.OfBoot && beforeBoot(s.path) {
+		return nil
+	}
 	text, err := Unseal(s.path, found)
 	if err != nil {
 		return err
@@ -79,6 +88,13 @@ func (s *State[T]) Read(take func(T) error) error {
 		return err
 	}
 	return take(v)
+}
+
+// beforeBoot reports whether a file was written before the machine started.
+func beforeBoot(path string) bool {
+	var now unix.Sysinfo_t
+	written, err := os.Stat(path)
+	return err == nil && unix.Sysinfo(&now) == nil && written.ModTime().Before(time.Now().Add(-time.Duration(now.Uptime)*time.Second))
 }
 
 // Load does what Read does, and sets a damaged file aside. It returns nil if all is well.

@@ -38,6 +38,45 @@ func load[T any](t *testing.T, s *State[T]) (v T, found bool) {
 	return v, found
 }
 
+// The largest text that is written is read again.
+func TestLargestState(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tally.json")
+	text := []byte("\"" + strings.Repeat("x", largest-2) + "\"")
+	if err := os.WriteFile(path, Seal(path, text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := read(path); err != nil {
+		t.Error(err)
+	} else if got, err := Unseal(path, found); err != nil || len(got) != len(text) {
+		t.Errorf("%d bytes are read as %d, %v", len(text), len(got), err)
+	}
+}
+
+// A power loss leaves an empty file where nobody waited for the disk. What such a file had
+// was about the boot before.
+func TestEmptyAfterAPowerLoss(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tally.json")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ofBoot := tallied
+	ofBoot.OfBoot = true
+	begin := func(o StateOptions) error { return NewState[tally](path, o).Read(func(tally) error { return nil }) }
+	if begin(ofBoot) == nil {
+		t.Error("a file that was emptied since the boot is none")
+	}
+	long := time.Unix(1_000_000_000, 0)
+	if err := os.Chtimes(path, long, long); err != nil {
+		t.Fatal(err)
+	}
+	if err := begin(ofBoot); err != nil {
+		t.Errorf("a file that is empty since an earlier boot: %v", err)
+	}
+	if begin(tallied) == nil {
+		t.Error("an empty file that says what holds longer than a boot is none")
+	}
+}
+
 func TestState(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tally.json")
 	s := NewState[tally](path, tallied)
@@ -132,7 +171,7 @@ var spoilings = map[string]func(path string) error{
 	"zeros":           func(path string) error { return os.WriteFile(path, make([]byte, 40), 0o600) },
 	"half":            func(path string) error { return os.Truncate(path, 50) },
 	"of another file": func(path string) error { return os.WriteFile(path, Seal("other", []byte(`{"version":3}`)), 0o600) },
-	"much too long":   func(path string) error { return os.Truncate(path, largest+1) },
+	"much too long":   func(path string) error { return os.Truncate(path, largest+sealRoom+1) },
 	"a flipped bit": func(path string) error {
 		text, err := os.ReadFile(path)
 		text[len(text)-3] ^= 1

@@ -9,6 +9,7 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/desk/doctor"
 	"github.com/berth-gpu/berth/internal/file/journal"
+	"github.com/berth-gpu/berth/internal/job/keeper"
 	"github.com/berth-gpu/berth/internal/text/term"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
@@ -88,7 +89,9 @@ func newJournalRepair(con *console.Console) *cobra.Command {
 		Long: `Keep the records before the damage, and put the damaged files aside in the same
 folder. The daemon then forgets leases that were granted after the damage: their
 holders run on, and what they use counts as foreign until they end or you adopt
-them. Stop the daemon first. A sound journal is not changed.`,
+them. The journal of jobs is repaired in the same way: jobs that were submitted
+after the damage are forgotten, and their commands run on. Stop the daemon
+first. A sound journal is not changed.`,
 		Example: "  berth journal repair\n  berth journal repair --state-dir /var/lib/berth",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -96,7 +99,7 @@ them. Stop the daemon first. A sound journal is not changed.`,
 			if err != nil {
 				return err
 			}
-			did, err := j.Repair()
+			did, err := j.Repair(keeper.Check())
 			if err != nil {
 				return err
 			}
@@ -114,14 +117,29 @@ func repaired(r doctor.Repair, to term.Screen) []string {
 	if n := len(r.Leases); n > 0 {
 		stand = fmt.Sprintf("%s: %s.", words.Count(n, "lease"), term.CleanLines(words.And(r.Leases)))
 	}
-	if r.Damage == "" {
+	var lines []string
+	switch {
+	case r.Damage != "":
+		lines = append(damaged("Damaged: ", &r.Repaired, to),
+			to.Hang(term.Plain, "  ", stand+" Others are forgotten; their holders run on."),
+			to.Hang(term.Plain, "→ ", "start the daemon: berth serve; then see who is there under no lease: berth status GPU, berth adopt --pid PID"))
+	case r.Jobs != nil && r.Jobs.Damage != "":
+		lines = []string{to.Hang(term.Green, "✓ ", "The journal of leases is sound: "+words.Count(r.Kept, "record")+". "+stand)}
+	default:
 		return []string{to.Hang(term.Green, "✓ ", "The journal is sound, and nothing was changed: "+words.Count(r.Kept, "record")+". "+stand)}
 	}
+	if r.Jobs != nil && r.Jobs.Damage != "" {
+		lines = append(lines, damaged("The journal of jobs was damaged: ", r.Jobs, to)...)
+		lines = append(lines, to.Hang(term.Plain, "→ ", "start the daemon: berth serve; then see which jobs it knows: berth jobs --all"))
+	}
+	return lines
+}
+
+// damaged says what was damaged in one journal, and what was kept of it.
+func damaged(what string, r *doctor.Repaired, to term.Screen) []string {
 	return []string{
-		to.Hang(term.Yellow, "! ", "Damaged: "+term.CleanLines(r.Damage)),
+		to.Hang(term.Yellow, "! ", what+term.CleanLines(r.Damage)),
 		to.Hang(term.Plain, "  ", fmt.Sprintf("%s before it kept, %d after it dropped.", words.Count(r.Kept, "record"), r.Dropped)),
 		to.Hang(term.Plain, "  ", "Put aside in "+r.Folder+": "+words.And(r.Aside)),
-		to.Hang(term.Plain, "  ", stand+" Others are forgotten; their holders run on."),
-		to.Hang(term.Plain, "→ ", "start the daemon: berth serve; then see who is there under no lease: berth status GPU, berth adopt --pid PID"),
 	}
 }

@@ -28,8 +28,11 @@ func TestViews(t *testing.T) {
 			}, to)
 		},
 		"repair": func(to term.Screen) []string {
-			did := doctor.Repair{Folder: "/var/lib/berth/journal", Damage: "wal-1 at byte 12, record 3: the checksum is wrong", Kept: 2, Dropped: 7, Aside: []string{"wal-1", "wal-2"}, Leases: []string{"a", "b"}}
-			return append(repaired(did, to), repaired(doctor.Repair{Kept: 1}, to)...)
+			did := doctor.Repair{
+				Repaired: doctor.Repaired{Folder: "/var/lib/berth/journal", Damage: "wal-1 at byte 12, record 3: the checksum is wrong", Kept: 2, Dropped: 7, Aside: []string{"wal-1", "wal-2"}},
+				Leases:   []string{"a", "b"},
+			}
+			return append(repaired(did, to), repaired(doctor.Repair{Repaired: doctor.Repaired{Kept: 1}}, to)...)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,30 +3,47 @@ package doctor
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 
 	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/file/inventory"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/stored"
 )
 
-// Repair describes the repair of a journal.
+// Repair describes the repair of the journals of leases and of jobs.
 type Repair struct {
+	Repaired
+	Leases []string  `json:"leases"`         // ids of the leases that remain
+	Jobs   *Repaired `json:"jobs,omitempty"` // the journal of jobs; nil if there is none
+}
+
+// Repaired describes the repair of one journal.
+type Repaired struct {
 	Folder  string   `json:"folder"`
 	Damage  string   `json:"damage,omitempty"` // empty if there was none
 	Kept    int      `json:"kept_records"`
 	Dropped int      `json:"dropped_records"`
 	Aside   []string `json:"put_aside"`
-	Leases  []string `json:"leases"` // ids of the leases that remain
 }
 
-// Repair keeps the records before the damage and puts the damaged files aside. It leaves
-// a sound journal unchanged, and refuses one that a daemon has open.
-func (j *Journal) Repair() (Repair, error) {
-	return repairIn(file.PrivateDir(j.dir), j.dir)
+// Repair keeps the records before the damage and puts the damaged files aside, in the
+// journal of leases and in that of jobs. It leaves a sound journal unchanged, and refuses
+// one that a daemon has open. OfJobs complains about entries of jobs that make no sense.
+func (j *Journal) Repair(ofJobs func(journal.Entry) error) (Repair, error) {
+	did, err := repairIn(file.PrivateDir(j.dir), j.dir)
+	jobs := filepath.Join(filepath.Dir(j.dir), inventory.JobJournal)
+	if _, none := os.Stat(jobs); err != nil || none != nil {
+		return did, err
+	}
+	of, err := salvage(file.PrivateDir(jobs), jobs, ofJobs, nil)
+	did.Jobs = &of
+	return did, err
 }
 
 // repairIn repairs the journal of leases in a folder. No fence that any byte of it names is
@@ -37,24 +54,30 @@ func repairIn(disk file.Folder, dir string) (Repair, error) {
 	if err != nil {
 		return Repair{}, err
 	}
-	salvaged, err := filelog.Salvage(disk, Believe(book), func() [][]byte { return fenceMark(max(book.Fence(), given), "repaired") })
+	did := Repair{Leases: []string{}}
+	did.Repaired, err = salvage(disk, dir, Believe(book), func() [][]byte { return fenceMark(max(book.Fence(), given), "repaired") })
+	for _, l := range book.Leases() {
+		did.Leases = append(did.Leases, l.ID)
+	}
+	return did, err
+}
+
+// salvage repairs one journal; see filelog.Salvage.
+func salvage(disk file.Folder, dir string, replay func(journal.Entry) error, last func() [][]byte) (Repaired, error) {
+	salvaged, err := filelog.Salvage(disk, replay, last)
 	if locked := (*file.LockedError)(nil); errors.As(err, &locked) {
 		who := "a daemon"
 		if locked.PID != 0 {
 			who = fmt.Sprintf("a daemon, process %d,", locked.PID)
 		}
-		return Repair{}, &Error{fmt.Errorf("%s has this journal open", who), "stop it first; nothing was changed"}
+		return Repaired{}, &Error{fmt.Errorf("%s has this journal open", who), "stop it first; nothing was changed"}
 	}
 	if err != nil {
-		return Repair{}, err
+		return Repaired{}, err
 	}
-	did := Repair{Folder: dir, Kept: salvaged.Kept, Dropped: salvaged.Dropped, Aside: append([]string{}, salvaged.Aside...)}
+	did := Repaired{Folder: dir, Kept: salvaged.Kept, Dropped: salvaged.Dropped, Aside: append([]string{}, salvaged.Aside...)}
 	if d := salvaged.Damage; d != nil {
 		did.Damage = fmt.Sprintf("%s at byte %d, record %d: %s", d.File, d.Offset, d.Seq, d.Reason)
-	}
-	did.Leases = []string{}
-	for _, l := range book.Leases() {
-		did.Leases = append(did.Leases, l.ID)
 	}
 	return did, nil
 }

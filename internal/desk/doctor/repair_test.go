@@ -3,6 +3,7 @@ package doctor
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -51,16 +52,49 @@ func TestRepairOfAContradiction(t *testing.T) {
 	if f.Grade != Broken || !strings.Contains(f.Text, "at byte") || !strings.Contains(f.Text, "there is no such lease") || !strings.Contains(f.Next, "berth journal repair") {
 		t.Errorf("doctor found %+v", f)
 	}
-	did, err := j.Repair()
+	did, err := j.Repair(func(journal.Entry) error { return nil })
 	if err != nil || did.Kept != 1 || did.Dropped != 1 || did.Damage == "" || len(did.Aside) == 0 || !slices.Equal(did.Leases, []string{"kept"}) {
 		t.Errorf("repaired as %+v, %v", did, err)
 	}
-	if again, err := j.Repair(); err != nil || again.Damage != "" || len(again.Aside) != 0 {
+	if again, err := j.Repair(func(journal.Entry) error { return nil }); err != nil || again.Damage != "" || len(again.Aside) != 0 {
 		t.Errorf("repaired again as %+v, %v", again, err)
 	}
 	book, _, err := j.book()
 	if damage := (*journal.CorruptError)(nil); errors.As(err, &damage) || book.Lease(kept.Key()) == nil {
 		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// The journal of jobs is repaired beside that of leases.
+func TestRepairOfJobs(t *testing.T) {
+	state := t.TempDir()
+	jobs := filepath.Join(state, "jobs", "journal")
+	for _, dir := range []string{journalDir(state), jobs} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		log, _, err := filelog.Open(file.PrivateDir(dir), filelog.Options{}, func(journal.Entry) error { return nil })
+		if err == nil {
+			err = log.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := filepath.Glob(filepath.Join(jobs, "log-*"))
+	if err != nil || len(found) != 1 || os.WriteFile(found[0], make([]byte, 1<<10), 0o600) != nil {
+		t.Fatalf("%q, %v", found, err)
+	}
+	j, err := OpenJournal(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	did, err := j.Repair(func(journal.Entry) error { return nil })
+	if err != nil || did.Damage != "" || did.Jobs == nil || did.Jobs.Folder != jobs || did.Jobs.Damage == "" || len(did.Jobs.Aside) != 1 {
+		t.Errorf("repaired as %+v with jobs %+v, %v", did, did.Jobs, err)
+	}
+	if did, err := j.Repair(func(journal.Entry) error { return nil }); err != nil || did.Jobs.Damage != "" {
+		t.Errorf("repaired again as %+v, %v", did.Jobs, err)
 	}
 }
 
@@ -78,7 +112,7 @@ func TestRepairLeavesAnOpenJournalAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = j.Repair()
+	_, err = j.Repair(func(journal.Entry) error { return nil })
 	if refused := (*Error)(nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), "has this journal open") || !strings.Contains(refused.Hint(), "stop it first") {
 		t.Errorf("repairing said %v", err)
 	}

@@ -1,10 +1,8 @@
 package stored_test
 
 import (
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -26,6 +24,7 @@ func TestEntriesOfEarlierReleases(t *testing.T) {
 			t.Fatal(err)
 		}
 		ids := map[uint64]string{} // of the leases that stand, by fence
+		owners := map[uint64]int{}
 		for line := range strings.Lines(string(text)) {
 			line = strings.TrimSuffix(line, "\n")
 			r, err := stored.Decode([]byte(line))
@@ -41,10 +40,15 @@ func TestEntriesOfEarlierReleases(t *testing.T) {
 			}
 			switch r.Kind {
 			case stored.Grant:
-				if slices.Contains(slices.Collect(maps.Values(ids)), r.ID) {
-					want.Share()
+				for fence, id := range ids {
+					if id == r.ID {
+						want.Share()
+					}
+					if id == r.ID && owners[fence] == r.Lease.UID {
+						want.ShareOwn()
+					}
 				}
-				ids[r.Fence] = r.ID
+				ids[r.Fence], owners[r.Fence] = r.ID, r.Lease.UID
 			case stored.Release, stored.Expire, stored.Revoke:
 				delete(ids, r.Fence)
 			}

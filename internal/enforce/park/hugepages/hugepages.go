@@ -56,7 +56,7 @@ type Keeper struct {
 // this boot has left. State is its file; if it is empty, nothing survives a kill.
 func Open(path, state, boot string, log *slog.Logger) (*Keeper, *file.Damage) {
 	k := &Keeper{path: path, boot: boot, log: log, file: file.NewState[note](state, file.StateOptions{
-		What: "down how huge pages were set", Version: 1,
+		What: "down how huge pages were set", Version: 1, OfBoot: true,
 		Lost: "Huge pages may be set to always, by a daemon that was killed while memory moved: look at " + path + ".",
 	})}
 	damage := k.file.Load(func(n note) error {

@@ -146,7 +146,7 @@ type document struct {
 
 func newState(path string) *file.State[document] {
 	return file.NewState[document](path, file.StateOptions{
-		What: "down what is parked", Version: 1, Bare: true,
+		What: "down what is parked", Version: 1, Bare: true, OfBoot: true,
 		Lost: "Which leases are being parked is not known: berth asks the driver about every lease instead.",
 	})
 }
