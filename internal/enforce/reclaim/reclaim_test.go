@@ -568,7 +568,7 @@ func TestShrinkLeaves(t *testing.T) {
 		"used once":     {func(w *world, h *held, _ *config.Config) { w.peaks[h.ID] = 4800 }, "its programs used up to 4.7 GiB of its 4.9 GiB"},
 		"uses more now": {func(w *world, h *held, _ *config.Config) { h.uses = 4990 }, "its programs used up to 0.4 GiB of its 4.9 GiB"},
 		"a child":       {func(_ *world, h *held, _ *config.Config) { h.Parent = "p" }, "it shares its memory with other leases"},
-		"has a child":   {func(w *world, h *held, _ *config.Config) { w.add("child", "A", 0, 10).Parent = h.ID }, "it shares its memory with other leases"},
+		"has a child":   {func(w *world, h *held, _ *config.Config) { w.add("child", "A", 0, 10).ParentFence = h.Fence }, "it shares its memory with other leases"},
 		"it has a least": {func(_ *world, _ *held, s *config.Config) {
 			s.Services["batch"] = config.Service{Shrinkable: "true", MinMemory: gpu.Some(gpu.MiB(5000))}
 		}, "services.batch.min_memory_mb is 4.9 GiB; its programs used up to 0.4 GiB"},

@@ -257,3 +257,35 @@ type long struct{ journal.Journal }
 
 func (l *long) Stats() journal.Stats                   { return journal.Stats{LogEntries: compactEntries} }
 func (l *long) Compact(uint64, iter.Seq[[]byte]) error { return errFull }
+
+// What looks like a write that was cut off may be a grant that somebody has, damaged: its
+// fence is not given again.
+func TestFencesPassADamagedEnd(t *testing.T) {
+	w := newWorld()
+	k := w.start(t)
+	k.device(0, 100)
+	last := k.grant(want("a", 10))
+	k.stop()
+	again, err := Open(Options{
+		Settings: w.settings, Processes: process.Proc().With(w.cast), OpenWaiting: w.openWaiting,
+		Open: func(replay func(journal.Entry) error) (journal.Journal, error) {
+			log, err := w.open(replay)
+			return cutOff{log}, err
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fence := again.book.Fence(); fence < last.Fence+LostFences {
+		t.Errorf("fence %d comes after %d", fence+1, last.Fence)
+	}
+}
+
+// cutOff is a journal whose last write was cut off.
+type cutOff struct{ journal.Journal }
+
+func (c cutOff) Stats() journal.Stats {
+	s := c.Journal.Stats()
+	s.Torn = true
+	return s
+}
