@@ -76,7 +76,7 @@ const (
 
 // items is the table. docs/guide/operate.md shows it.
 var items = []Item{
-	{Leases, Journal, 6, Copied, "the journal of leases", "Nobody knows who holds a lease."},
+	{Leases, Journal, 7, Copied, "the journal of leases", "Nobody knows who holds a lease."},
 	{Waiting, Journal, 1, Copied, "who waits for a lease", "Those who wait lose their places."},
 	{JobJournal, Journal, 1, Copied, "the jobs of users", "Jobs that wait do not run, and ended ones are forgotten."},
 	{Environments, Folder, 0, Secret, "the environments of jobs", "Jobs that wait are held."},

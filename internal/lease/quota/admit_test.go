@@ -127,3 +127,14 @@ func TestAdmittedIsWithinSettings(t *testing.T) {
 func drawUsage(t *rapid.T, name string, memory, slots int) lease.Usage {
 	return lease.Usage{Memory: gpu.MiB(rapid.IntRange(0, memory).Draw(t, name)), Slots: rapid.IntRange(0, slots).Draw(t, name)}
 }
+
+// That berth may park the leases of a service is nothing to its pools, which it cannot park.
+func TestPoolsOfAParkableService(t *testing.T) {
+	s := Service{Name: "render", Parkable: gpu.Some(true)}
+	for pool, want := range map[bool]bool{true: false, false: true} {
+		r, err := Admit(s, lease.Request{Memory: 1, Terms: lease.Terms{Pool: pool}}, lease.Usage{})
+		if err != nil || r.Parkable != want {
+			t.Errorf("a pool is %v: parkable is %v, %v", pool, r.Parkable, err)
+		}
+	}
+}
