@@ -67,7 +67,7 @@ func (l *Limit) Steps() int { return l.steps }
 
 // Off returns a Limit that takes no more steps, because the device does not let berth
 // take them.
-func (l Limit) Off() Limit { return Limit{Kept: l.Kept, off: true} }
+func (l Limit) Off() Limit { return Limit{Kept: l.Kept, recalled: l.recalled, off: true} }
 
 // Again returns a Limit that tries again the step that the device did not take.
 func (l Limit) Again() Limit {
