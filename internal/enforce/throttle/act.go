@@ -92,7 +92,7 @@ const patience = 10 * time.Second
 // reason to draw less power.
 func (h *hand) heat(r monitor.Reading, s config.GPU) (multiplier float64, sees sight) {
 	celsius, measured := r.Sample.Temperature.Get()
-	fresh := r.Sampled && !r.Sample.Time.Equal(h.seen)
+	fresh := r.Sampled && !r.Stale && !r.Sample.Time.Equal(h.seen)
 	possible := !measured || celsius > 0 && celsius < 150
 	switch {
 	case fresh && possible:
@@ -170,12 +170,14 @@ func (t *Throttle) steerPower(ctx context.Context, h *hand, r monitor.Reading, s
 		}
 		err := t.govern(ctx, h.uuid, func(ctx context.Context, g device.Governor) error { return g.SetPowerLimit(ctx, step.Watts) })
 		if err != nil {
-			switch {
-			case step.Kind == slowdown.Restored: // tried again
-			case never(err):
+			held := next.Kept
+			if step.Kind == slowdown.Restored {
+				held = before.Kept
+			}
+			if !never(err) { // the driver may have set it, or may still set it: the note stays
+				h.limit = slowdown.Recall(held)
+			} else if step.Kind != slowdown.Restored {
 				t.keep(h, before, h.fan)
-			default: // the driver may have set it, or may still set it: the note stays
-				h.limit = slowdown.Recall(next.Kept)
 			}
 			t.refused(h, r, now, err)
 			return
@@ -258,7 +260,7 @@ func (t *Throttle) steerFan(ctx context.Context, h *hand, r monitor.Reading, fol
 		return
 	}
 	began, ended := next.Held && !h.fan.Held, h.fan.Held && !next.Held
-	h.fan, h.fanTaken = next, next.Held
+	h.fan, h.fanTaken, h.fanTold = next, next.Held, false
 	t.Count(fanStep)
 	if t.Steered != nil {
 		t.Steered(h.uuid)
@@ -272,19 +274,20 @@ func (t *Throttle) steerFan(ctx context.Context, h *hand, r monitor.Reading, fol
 	}
 }
 
-// fanRefused publishes once that fans could not be set. The readings that follow try to
-// give them back to the driver until it takes them: one of several may be set, or a driver
-// that hangs may still set them. Only if the device never took a speed and takes nothing
-// back, there is nothing to give back.
+// fanRefused publishes once that fans could not be set or given back. The readings that
+// follow try to give them back to the driver until it takes them: one of several may be
+// set, or a driver that hangs may still set them. Only if the device never took a speed and
+// takes nothing back, there is nothing to give back. A device that could not take them back
+// for a while follows the curve again when its heat is known again.
 func (t *Throttle) fanRefused(h *hand, r monitor.Reading, next slowdown.Fan, err error) {
-	if !h.fanless {
+	if !h.fanTold {
 		text := "berth cannot set the fans of %s: %v. They are left to the driver"
 		if !next.Held {
 			text = "berth cannot give the fans of %s back to the driver: %v. It tries again"
 		}
 		t.fanEvent(r, gpu.Warning, fmt.Sprintf(text, r.Device.Label(), err), "refused", h.fan)
 	}
-	h.fanless = true
+	h.fanTold, h.fanless = true, h.fanless || next.Held || never(err)
 	if next.Held {
 		h.fan, h.fanTaken = slowdown.Fan{Held: true, Speed: -1}, h.fanTaken || !never(err)
 		return

@@ -109,8 +109,9 @@ type hand struct {
 	closed  bool      // the power limit cannot be steered, and an event said so
 	seen    time.Time // time of the last sample that was acted on
 	sighted time.Time // when that was
-	fanless bool      // the fans cannot be set, and an event said so
+	fanless bool      // the fans cannot be set
 
+	fanTold   bool // an event said that the fans cannot be set or given back
 	fanTaken  bool // the device may have taken a speed for its fans since they were the driver's
 	unwritten bool // the file could not be written, and that was reported
 }
@@ -199,7 +200,7 @@ func (t *Throttle) work(h *hand) {
 			r, s, services := h.newest, h.settings, t.settings.Services
 			if h.retry {
 				h.seen = time.Time{}
-				h.closed, h.fanless, h.limit = false, false, h.limit.Again()
+				h.closed, h.fanless, h.fanTold, h.limit = false, false, false, h.limit.Again()
 			}
 			h.fresh, h.retry = false, false
 			t.mu.Unlock()

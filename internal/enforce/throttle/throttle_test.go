@@ -121,6 +121,16 @@ func (w *world) Steer(ctx context.Context, id string, do func(context.Context, d
 	return err
 }
 
+// hang makes the device answer nothing, or answer again.
+func (w *world) hang(hangs bool) {
+	w.twist, w.refuse = nil, nil
+	if hangs {
+		at := time.Now()
+		w.twist = func(r *monitor.Reading) { r.Sample.Time, r.Stale = at, true }
+		w.refuse = device.ErrHung
+	}
+}
+
 // Model knows nothing, so that nothing is forecast.
 func (w *world) Model(string) (heat.Model, bool) { return heat.Model{}, false }
 
@@ -563,6 +573,66 @@ func TestLimitThatIsSetLate(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A limit that is given back after the driver was given up is not taken for somebody
+// else's: berth steers it again when it has to.
+func TestLimitThatIsGivenBackLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, furnace)
+		w.start()
+		pass(3 * time.Minute)
+		w.hang(true)
+		w.refuse, w.late = nil, 1
+		pass(time.Minute)
+		w.hang(false)
+		pass(3 * time.Minute)
+		if told := w.told(gpu.EventPowerLimit); w.late != 0 || slices.Contains(told, "taken") || w.limit() == 115 {
+			t.Errorf("told %v, limit %g W", told, w.limit())
+		}
+		w.stop()
+	})
+}
+
+// Fans that a device could not give back while it hung follow the curve again after that.
+func TestCurveAfterAHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, furnace)
+		w.config.GPU.FanCurve = "50:50"
+		w.start()
+		pass(time.Minute)
+		w.hang(true)
+		pass(time.Minute)
+		if told := w.told(gpu.EventFan); !slices.Equal(told, []string{"set", "refused"}) {
+			t.Errorf("while it hangs: told %v", told)
+		}
+		w.hang(false)
+		pass(time.Minute)
+		if fan, known := w.acts.Acts(uuid).Fan.Get(); !known || fan != 50 {
+			t.Errorf("after that: %+v, told %v", w.acts.Acts(uuid), w.told(gpu.EventFan))
+		}
+		w.stop()
+	})
+}
+
+// Other settings do not make an old temperature a new one.
+func TestSettingsWhileNothingIsMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, furnace)
+		w.config.GPU.FanCurve = "50:50"
+		w.start()
+		pass(time.Minute)
+		w.hang(true)
+		pass(time.Minute)
+		w.refuse = nil
+		pass(time.Second)
+		w.acts.Configure(w.settings())
+		pass(5 * time.Second)
+		if w.acts.Acts(uuid).Fan.Known() {
+			t.Errorf("nobody knows how hot it is, and the fans are held: %+v", w.acts.Acts(uuid))
+		}
+		w.stop()
+	})
 }
 
 // A limit that could not be given back after a kill is not lowered.
