@@ -2,6 +2,7 @@ package monitor_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -96,9 +97,13 @@ func TestInstancesThatAreRemoved(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			var failing [2]atomic.Bool
+			var hangs atomic.Bool // the device
 			answer := func(i int) func(*gpu.Sample) error {
 				return func(into *gpu.Sample) error {
-					if failing[i].Load() {
+					switch {
+					case i == 0 && hangs.Load():
+						return device.ErrHung
+					case failing[i].Load():
 						return device.ErrLost
 					}
 					into.Temperature = gpu.Some(gpu.Celsius(50))
@@ -124,6 +129,14 @@ func TestInstancesThatAreRemoved(t *testing.T) {
 			r := find(t, m, "GPU-1")
 			if listed := len(m.Readings()); (listed == 2) != whole || (len(serious) > 0) != whole || r.State != gpu.Unavailable || (r.Standing.Phase != "") != whole {
 				t.Errorf("with its device %v: %d listed, critical for %v, %+v", whole, listed, serious, r)
+			}
+			if !whole { // the device hangs, which says nothing about the instance
+				hangs.Store(true)
+				settle(10)
+				if listed := len(m.Readings()); listed != 1 || slices.Contains(serious, "GPU-1") {
+					t.Errorf("while its device hangs: %d listed, critical for %v", listed, serious)
+				}
+				hangs.Store(false)
 			}
 			failing[0].Store(false)
 			failing[1].Store(false)

@@ -189,7 +189,7 @@ func (m *Monitor) missed(u *unit, settings Settings, now time.Time, err error) {
 
 // wholeAnswers reports whether the device that a unit is an instance of answers. An
 // instance that is not found then has not fallen off the bus: somebody has cut the device
-// anew.
+// anew. It stays removed while the device hangs.
 func (u *unit) wholeAnswers(now time.Time, settings Settings) bool {
 	whole := u.whole.Load()
 	if whole == nil {
@@ -198,7 +198,8 @@ func (u *unit) wholeAnswers(now time.Time, settings Settings) bool {
 	whole.mu.RLock()
 	defer whole.mu.RUnlock()
 	newest := whole.history.newest()
-	return newest != nil && now.Sub(newest.Time) <= settings.staleAfter() && whole.verdict.Cause != gpu.CauseLost
+	answers := newest != nil && now.Sub(newest.Time) <= settings.staleAfter()
+	return (answers || u.removed.Load()) && whole.verdict.Cause != gpu.CauseLost
 }
 
 func (m *Monitor) cost(u *unit, tier string, took time.Duration, err error) {
