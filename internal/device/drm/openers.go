@@ -23,12 +23,12 @@ import (
 type Openers struct {
 	root Root
 
-	looking sync.Mutex // held by the one that looks; guards looked, and what only a look uses of an opener
-	looked  time.Time
+	looking sync.Mutex // held by the one that looks; guards what only a look uses of an opener
 
-	mu     sync.Mutex      // guards the fields below, and name and files of an opener; held for moments
-	known  map[int]*opener // nil before the first look
-	hidden map[int]bool    // processes whose files berth may not see
+	mu     sync.Mutex // guards the fields below, and name and files of an opener; held for moments
+	looked time.Time  // when the last look began; zero before the first one has ended
+	known  map[int]*opener
+	hidden map[int]bool // processes whose files berth may not see
 }
 
 // How often Openers looks at processes.
@@ -173,7 +173,7 @@ func (o *Openers) find(nodes []string, now time.Time) (open []opener, complete b
 func (o *Openers) refresh(now time.Time) {
 	if !o.looking.TryLock() {
 		o.mu.Lock()
-		ready := o.known != nil
+		ready := !o.looked.IsZero()
 		o.mu.Unlock()
 		if ready {
 			return
@@ -183,7 +183,9 @@ func (o *Openers) refresh(now time.Time) {
 	defer o.looking.Unlock()
 	if o.looked.IsZero() || now.Sub(o.looked) >= lookPeriod || now.Before(o.looked) {
 		o.look(now)
+		o.mu.Lock()
 		o.looked = now
+		o.mu.Unlock()
 	}
 }
 

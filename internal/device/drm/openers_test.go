@@ -3,6 +3,7 @@ package drm_test
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -117,6 +118,29 @@ func TestManyFilesAreReadInSlices(t *testing.T) {
 		if len(slices.Compact(found)) != want || sum < len(files) || err != nil {
 			t.Errorf("%s: %d of cards, %d in all, %v", dir, len(found), sum, err)
 		}
+	}
+}
+
+// A reading that comes while the first look is under way waits for it: nothing is known
+// before.
+func TestReadingDuringTheFirstLook(t *testing.T) {
+	tree := drmtest.Lay(t)
+	opens(tree, 10, 1)
+	o := tree.Root().Openers()
+	end := o.BeginLook()
+	begins, found := make(chan struct{}), make(chan string)
+	go func() {
+		close(begins)
+		used, _ := o.Of(&some, begun)
+		found <- pids(used)
+	}()
+	<-begins
+	for range 1000 {
+		runtime.Gosched()
+	}
+	end()
+	if got := <-found; got != "10:program10 " {
+		t.Errorf("it has found %q", got)
 	}
 }
 
