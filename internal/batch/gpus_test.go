@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/batch/chunk"
@@ -477,6 +478,43 @@ func TestStreamThatBeginsSlowly(t *testing.T) {
 		if s := b.mustRun(); s.Records != 10 {
 			t.Errorf("%+v", s)
 		}
+	}
+}
+
+// Workers load side by side: the second one begins when a second record comes, and not when
+// the first one is ready.
+func TestWorkersLoadAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	gate := b.path("gate")
+	if err := unix.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.command.Args = []string{"/bin/sh", "-c", `read loaded <"$0"; echo '{"type":"ready","protocol":1}' >&4
+		while read line <&3; do case $line in *bye*) exit;; esac
+		id=${line#*'"id":'}; echo '{"type":"result","id":'${id%%,*}',"outcomes":[1]}' >&4; done`, gate}
+	in, records := io.Pipe()
+	b.opt.Input = record.Spec{Stream: in, Format: record.JSONL, Cost: record.Cost{By: record.ByNothing}}
+	b.opt.Batch, b.opt.Shape = 1, outcome.Shape{}
+	first, both := make(chan struct{}), make(chan struct{})
+	b.on(EventStarted, 0, func() { close(first) })
+	b.on(EventStarted, 1, func() { close(both) })
+	go func() {
+		_, _ = io.WriteString(records, "{\"id\":0}\n")
+		<-first
+		_, _ = io.WriteString(records, "{\"id\":1}\n")
+		<-both
+		loaded, err := os.OpenFile(gate, os.O_RDWR, 0)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		t.Cleanup(func() { _ = loaded.Close() })
+		_, _ = loaded.WriteString("yes\nyes\n")
+		_ = records.Close()
+	}()
+	if s := b.mustRun(); s.Records != 2 {
+		t.Errorf("%+v", s)
 	}
 }
 
