@@ -47,7 +47,7 @@ after its last request, a second one at once.`,
 	_ = cmd.MarkFlagDirname("spool")
 	_ = cmd.MarkFlagFilename("tls-cert")
 	_ = cmd.MarkFlagFilename("tls-key")
-	daemonUID := flags.Int("daemon-uid", -1, "take orders only from a daemon of the user with this `NUMBER`;\nthe daemon that starts the front gives its own")
+	daemonUID := flags.Int("daemon-uid", -1, "take orders only from a daemon with this `UID`; whoever\nstarts the front gives its own")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if con.URL != "" {
 			return console.Usage("front takes no --url: the daemon knows it by its user, on the socket")
