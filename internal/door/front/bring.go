@@ -134,7 +134,7 @@ func (f *Front) await(ctx context.Context, s *service, user string) error {
 		asking, cancel := context.WithCancel(context.Background())
 		b = &bringing{cancel: cancel, done: make(chan struct{})}
 		s.bringing[user] = b
-		go f.bring(asking, s, user, b)
+		go f.bring(asking, s, s.counted.Service, user, b)
 	}
 	b.waiters++
 	f.table.ring(f.table.wake)
@@ -156,9 +156,8 @@ func (f *Front) await(ctx context.Context, s *service, user string) error {
 	return b.err
 }
 
-// bring asks the daemon for a service.
-func (f *Front) bring(ctx context.Context, s *service, user string, b *bringing) {
-	name := s.counted.Service
+// bring asks the daemon for a service with a name.
+func (f *Front) bring(ctx context.Context, s *service, name, user string, b *bringing) {
 	brought, err := f.daemon.FrontBring(ctx, api.FrontBring{Front: f.name, Service: name, User: user})
 	f.table.mu.Lock()
 	defer f.table.mu.Unlock()

@@ -231,6 +231,21 @@ func TestNobodyWaitsAnyMore(t *testing.T) {
 	until(t, d, isOpen("chat", 0, 0))
 }
 
+// The daemon is asked for a service while what was counted of it is reported; the race
+// detector looks on.
+func TestAServiceIsCountedWhileItIsBrought(t *testing.T) {
+	f := startFront(t, newDaemon(t, api.FrontService{Name: "chat", State: "away"}))
+	gone, leave := context.WithCancel(context.Background())
+	leave()
+	for range 100 {
+		f.table.mu.Lock()
+		_ = f.await(gone, f.table.services["chat"], "me")
+		f.table.mu.Unlock()
+		f.table.count("chat", func(c *api.FrontCounted) { c.Requests++ })
+		f.table.collect(false)
+	}
+}
+
 func TestStartTimeout(t *testing.T) {
 	d := newDaemon(t, api.FrontService{Name: "chat", State: "starting", Timeout: 0.05})
 	var mu sync.Mutex
