@@ -218,6 +218,13 @@ func (t *Tokens) check(h hash, now time.Time) (Shown, error) {
 // HasDaemon reports whether the configuration has a token.
 func (t *Tokens) HasDaemon() bool { return t.all.Load().daemon != nil }
 
+// Weak reports whether the token of the configuration is short enough to be guessed. No
+// other is.
+func (t *Tokens) Weak() bool {
+	daemon := t.all.Load().daemon
+	return daemon != nil && daemon.weak
+}
+
 // SetDaemon sets the token of the configuration, which has the role admin. An empty
 // secret means that there is none. SetDaemon reports whether the token has changed, and
 // whether it is short enough to be guessed.

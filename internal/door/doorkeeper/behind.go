@@ -1,6 +1,7 @@
 package doorkeeper
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -36,15 +37,25 @@ func (d Doorkeeper) Behind(who api.FrontWho, now time.Time) (api.FrontCaller, er
 	return caller, nil
 }
 
-// behindToken says who shows a token to the front.
+// behindToken says who shows a token to the front. The front passes a token that is
+// unknown on to a server, so only what is no token of berth may be called so. While there
+// is a token that could be guessed, whatever is as short gets the same answer as that one:
+// the daemon does not see how often somebody tries.
 func (d Doorkeeper) behindToken(secret string, now time.Time) (api.FrontCaller, error) {
-	unknown := problems.New(http.StatusUnauthorized, "unauthorized", "The token is not valid here.")
-	if !tokens.Sound(secret) {
-		return api.FrontCaller{}, unknown
+	refuse := func(code, why string) (api.FrontCaller, error) {
+		return api.FrontCaller{}, problems.New(http.StatusUnauthorized, code, "%s. An administrator makes another with berth token create.", why)
+	}
+	if d.Tokens.Weak() && len(secret) < tokens.ShortestSecret {
+		return refuse("weak_token", "The token is too short to count here")
 	}
 	found, err := d.Tokens.Check(secret, now)
-	if err != nil || found.Weak {
-		return api.FrontCaller{}, unknown
+	switch {
+	case errors.Is(err, tokens.ErrExpired):
+		return refuse("token_expired", "The token has expired")
+	case errors.Is(err, tokens.ErrRevoked):
+		return refuse("token_revoked", "The token was revoked")
+	case err != nil:
+		return refuse("unauthorized", "The token is not valid here")
 	}
 	holder, err := d.holding(nil, found.Credential)
 	if err != nil {

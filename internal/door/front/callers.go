@@ -17,6 +17,7 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/door/front/route"
 )
 
@@ -60,23 +61,34 @@ func newCallers(daemon *client.Client) *callers {
 // Caller is who made a request.
 type caller struct {
 	api.FrontCaller
-	token bool // they showed a token of berth, which the server must not see
+	token bool // they showed a token of berth, which says who they are
+	keep  bool // the server must not see what they showed
 }
 
 // of returns who made a request. A token of berth says who they are. Otherwise they are
 // the user of this machine whom the kernel names, and a token that berth does not know is
-// for the server.
+// for the server. One that is as short as a token of berth that could be guessed is for
+// nobody: neither the server nor whoever guesses learns whether it is that one.
 func (c *callers) of(r *http.Request) (caller, *route.Refusal) {
 	peer := peerOf(r.Context())
 	uid := peer.UID
-	token := tokenOf(r.Header)
+	token, keep := tokenOf(r.Header), false
 	if token != "" {
-		who, err := c.ask(r.Context(), "token "+digest(token), api.FrontWho{Token: token})
-		if err == nil {
-			return settle(who, true)
+		var who api.FrontCaller
+		err := errNoToken
+		if tokens.Sound(token) {
+			who, err = c.ask(r.Context(), "token "+digest(token), api.FrontWho{Token: token})
 		}
-		if !uid.Known() || !isUnknown(err) {
-			return caller{}, unknownToken(err)
+		if err == nil {
+			return settle(who, caller{token: true, keep: true})
+		}
+		switch code := codeOf(err); {
+		case code != "unauthorized" && code != "weak_token":
+			return caller{}, askedInVain(err) // it may be one of berth
+		case !uid.Known():
+			return caller{}, refusal(http.StatusUnauthorized, "unauthorized", "The token in the request is not valid here. An administrator makes one with berth token create NAME --role user.")
+		default:
+			keep = code == "weak_token"
 		}
 	}
 	id, local := uid.Get()
@@ -87,8 +99,12 @@ func (c *callers) of(r *http.Request) (caller, *route.Refusal) {
 	if err != nil {
 		return caller{}, askedInVain(err)
 	}
-	return settle(who, false)
+	return settle(who, caller{keep: keep})
 }
+
+// errNoToken says what the daemon would of what cannot be a token of berth, such as a key
+// that is longer than one may be.
+var errNoToken error = &api.Problem{Status: http.StatusUnauthorized, Code: "unauthorized"}
 
 // local asks about a user of this machine. The daemon says whether it has looked at the
 // process of the caller, as it does for root, because root of a container is not root.
@@ -105,27 +121,21 @@ func (c *callers) local(ctx context.Context, uid int, inode uint32) (api.FrontCa
 	return c.ask(ctx, "socket "+strconv.FormatUint(uint64(inode), 10)+" of uid "+strconv.Itoa(uid), asked)
 }
 
-// settle refuses callers who may only look.
-func settle(who api.FrontCaller, token bool) (caller, *route.Refusal) {
+// settle completes a caller, and refuses one who may only look.
+func settle(who api.FrontCaller, as caller) (caller, *route.Refusal) {
 	if role, err := access.ParseRole(who.Role); err != nil || role < access.User {
 		return caller{}, refusal(http.StatusForbidden, "forbidden", "%s has the role %s here, and services need the role user.", who.User, who.Role)
 	}
-	return caller{who, token}, nil
+	as.FrontCaller = who
+	return as, nil
 }
 
-// isUnknown reports whether the daemon said that it does not know a token. After any other
-// error it may be one of berth, which the server must not see.
-func isUnknown(err error) bool {
-	problem := (*api.Problem)(nil)
-	return errors.As(err, &problem) && problem.Code == "unauthorized"
-}
-
-// unknownToken refuses a token.
-func unknownToken(err error) *route.Refusal {
-	if problem := (*api.Problem)(nil); errors.As(err, &problem) && problem.Status < 500 {
-		return refusal(http.StatusUnauthorized, "unauthorized", "The token in the request is not valid here. An administrator makes one with berth token create NAME --role user.")
+// codeOf returns the code with which the daemon refuses, or "".
+func codeOf(err error) string {
+	if problem := (*api.Problem)(nil); errors.As(err, &problem) {
+		return problem.Code
 	}
-	return askedInVain(err)
+	return ""
 }
 
 // askedInVain says that the daemon did not say who a caller is.

@@ -3,6 +3,7 @@ package front
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,6 +53,11 @@ func testServer(tell func(event string)) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/health", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
 	mux.HandleFunc("/sleep", func(http.ResponseWriter, *http.Request) { tell("sleep") })
+	mux.HandleFunc("/powers", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Set-Cookie"] = []string{"own=1; Path=/", "berth_session_23000=evil; Path=/", " =__Host-berth_session=evil"}
+		w.Header().Set("Service-Worker-Allowed", "/")
+		w.Header().Set("Clear-Site-Data", `"*"`)
+	})
 	mux.HandleFunc("/broken", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "out of order", 500) })
 	mux.HandleFunc("/cut", func(w http.ResponseWriter, _ *http.Request) {
 		c, _, _ := http.NewResponseController(w).Hijack()
@@ -99,7 +105,7 @@ func testServer(tell func(event string)) http.Handler {
 			panic(err)
 		}
 		defer c.Close()
-		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n")
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
 		for {
 			line, err := rw.ReadString('\n')
 			if err != nil {
@@ -189,6 +195,9 @@ func newDaemon(t testing.TB, services ...api.FrontService) *testDaemon {
 			return api.FrontCaller{User: "me", Role: "user"}, nil
 		case strings.HasPrefix(w.Token, "berth_"):
 			return api.FrontCaller{User: "token:" + strings.TrimPrefix(w.Token, "berth_"), Role: "user"}, nil
+		}
+		if len(w.Token) > 512 {
+			return api.FrontCaller{}, problems.New(422, "invalid_request", "It is too long.")
 		}
 		return api.FrontCaller{}, problems.New(401, "unauthorized", "No.")
 	}
@@ -542,8 +551,10 @@ func TestCallers(t *testing.T) {
 	if got := get("X-Api-Key", "berth_bob").Header; got.Get("X-Api-Key") != "" {
 		t.Error("the server got berth's token")
 	}
-	if got := get("Authorization", "Bearer sk-other").Header.Get("Authorization"); got != "Bearer sk-other" {
-		t.Errorf("the server did not get its own key: %q", got)
+	for _, own := range []string{"Bearer sk-other", "Bearer " + strings.Repeat("j", 2000), "Basic " + base64.StdEncoding.EncodeToString([]byte("a:b"))} {
+		if got := get("Authorization", own).Header.Get("Authorization"); got != own {
+			t.Errorf("the server did not get its own key: %q", got)
+		}
 	}
 	d.mu.Lock()
 	d.caller = func(api.FrontWho) (api.FrontCaller, *api.Problem) {
@@ -574,10 +585,15 @@ func TestServersGetNoTokens(t *testing.T) {
 			return api.FrontCaller{}, problems.New(401, "unauthorized", "No.")
 		case "berth_gone", "brought":
 			return api.FrontCaller{}, problems.New(403, "token_user_gone", "No.")
+		case "revoked-and-brought":
+			return api.FrontCaller{}, problems.New(401, "token_revoked", "No.")
+		case "adminpw12345", "EMPTY":
+			return api.FrontCaller{}, problems.New(401, "weak_token", "No.")
 		}
 		return who(w)
 	}
 	f := startFront(t, d)
+	made := "berth_" + strings.Repeat("Aa0-_", 9)[:43]
 	for _, header := range [][]string{
 		{"Authorization", "Bearer berth_old"},
 		{"Authorization", "bearer  berth_old"},
@@ -585,18 +601,49 @@ func TestServersGetNoTokens(t *testing.T) {
 		{"X-Api-Key", "berth_old"},
 		{"Authorization", "Bearer sk-other", "X-Api-Key", "berth_bob"},
 		{"Api-Key", "berth_bob"},
+		{"X-Foo", "token=" + made},
+		{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("me:"+made))},
+		{"Referer", "http://localhost/?key=" + made + "&b"},
+		{"Authorization", "Bearer adminpw12345"},
+		{"X-Api-Key", "EMPTY"},
 	} {
 		got := f.echoed(t, "GET", "/services/chat/x", "", append(header, "Cookie", "a=b; berth_theme=dark")...)
-		if text := fmt.Sprint(got.Header["Authorization"], got.Header["X-Api-Key"], got.Header["Api-Key"]); strings.Contains(text, "berth_") {
-			t.Errorf("%q: the server got %s", header, text)
+		for name, values := range got.Header {
+			if text := fmt.Sprint(values); strings.Contains(text, "adminpw") || strings.Contains(text, "EMPTY") || name != "Cookie" && strings.Contains(text, "berth_") || strings.HasPrefix(text, "[Basic") {
+				t.Errorf("%q: the server got %s: %s", header, name, text)
+			}
 		}
-		if got.Header.Get("Cookie") == "" {
-			t.Errorf("%q: the cookies are gone", header)
+		if got.Header.Get("Cookie") != "a=b; berth_theme=dark" {
+			t.Errorf("%q: the cookies are %q", header, got.Header.Get("Cookie"))
 		}
 	}
-	for _, token := range []string{"berth_gone", "brought"} {
-		if resp, text := f.do(t, "GET", "/services/chat/x", "", "Authorization", "Bearer "+token); resp.StatusCode != 401 {
+	for token, want := range map[string]int{"berth_gone": 403, "brought": 403, "revoked-and-brought": 401} {
+		if resp, text := f.do(t, "GET", "/services/chat/x", "", "Authorization", "Bearer "+token); resp.StatusCode != want {
 			t.Errorf("%s: %s %s", token, resp.Status, text)
+		}
+	}
+	for _, path := range []string{"?key=" + made, "?key=%62erth_" + made[6:], "/" + made + "/"} {
+		if resp, text := f.do(t, "GET", "/services/chat/x"+path, "", "Authorization", "Bearer "+made); resp.StatusCode != 400 || !strings.Contains(text, "token_in_address") || strings.Contains(text, made) {
+			t.Errorf("%s: %s %s", path, resp.Status, text)
+		}
+	}
+}
+
+// Cookies of the daemon's page do not reach the servers, and servers cannot set them. What
+// a server says about the whole host does not reach browsers: other services are on it.
+func TestServersHaveNoPowerOverTheHost(t *testing.T) {
+	f := startFront(t, newDaemon(t, ready("chat", startServer(t), 1)))
+	got := f.echoed(t, "GET", "/services/chat/x", "", "Cookie", "a=b; berth_session_23000=s1; c=d;__Host-berth_session_23000=s2", "Cookie", "berth_session=s3")
+	if cookies := fmt.Sprint(got.Header["Cookie"]); cookies != "[a=b; c=d]" {
+		t.Error(cookies)
+	}
+	resp, _ := f.do(t, "GET", "/services/chat/powers", "")
+	if set := fmt.Sprint(resp.Header["Set-Cookie"]); set != "[own=1; Path=/]" {
+		t.Error(set)
+	}
+	for _, name := range []string{"Service-Worker-Allowed", "Clear-Site-Data"} {
+		if resp.Header.Get(name) != "" {
+			t.Error(name)
 		}
 	}
 }

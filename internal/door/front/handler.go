@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/door/front/dialect"
 	"github.com/berth-gpu/berth/internal/door/front/route"
 )
@@ -42,6 +41,9 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	coming := newPaced(w, r, f.patience)
 	who, refused := f.callers.of(r)
+	if refused == nil && tellsSecret(r.URL) {
+		refused = refusal(http.StatusBadRequest, "token_in_address", "A token of berth stands in the address, which servers write into their logs. Send it as Authorization: Bearer TOKEN, and replace it: berth token create --replace.")
+	}
 	if refused == nil && !who.token {
 		refused = f.checkSite(r)
 	}
@@ -167,6 +169,7 @@ type passage struct {
 	form    dialect.Form
 	who     caller
 	path    string // for the server, with its escapes
+	socket  bool   // it asks for a WebSocket
 	body    *passing
 
 	server    *server
@@ -195,13 +198,22 @@ func (p *passage) keepSmall(r *http.Request, kept *held, coming *paced) *route.R
 	return nil
 }
 
-// isUpgrade reports whether a request asks for another protocol, as for a WebSocket.
-func isUpgrade(r *http.Request) bool { return r.Header.Get("Upgrade") != "" }
+// isUpgrade reports whether a request asks for a WebSocket. All other requests are counted,
+// and none changes to another protocol: behind it the front would see no requests.
+func isUpgrade(r *http.Request) bool {
+	asked := r.Header["Upgrade"]
+	return r.Method == http.MethodGet && r.ContentLength == 0 && len(asked) == 1 && strings.EqualFold(asked[0], "websocket") &&
+		slices.ContainsFunc(r.Header["Connection"], func(value string) bool {
+			return slices.ContainsFunc(strings.Split(value, ","), func(option string) bool { return strings.EqualFold(strings.TrimSpace(option), "upgrade") })
+		})
+}
 
 // serve passes the request on, once the service is there.
 func (p *passage) serve(w http.ResponseWriter, r *http.Request) {
 	told, ok := p.front.table.find(p.service)
-	if ok && (isUpgrade(r) || route.Ignored(p.path, told.Ignore)) {
+	ignored := ok && route.Ignored(p.path, told.Ignore)
+	p.socket = ok && !ignored && isUpgrade(r)
+	if ignored || p.socket {
 		p.visit(w, r)
 		return
 	}
@@ -296,26 +308,33 @@ func rewrite(r *httputil.ProxyRequest) {
 	out.URL.RawPath = p.path
 	out.URL.Path, _ = url.PathUnescape(p.path)
 	out.Host = out.URL.Host
-	for name, values := range out.Header {
-		if route.NamesUser(name) || name == "Expect" || name != "Cookie" && slices.ContainsFunc(values, showsToken) {
+	if !isUpgrade(r.In) {
+		out.Header.Del("Connection")
+		out.Header.Del("Upgrade")
+		out.Header.Del("Http2-Settings")
+	}
+	withoutSecrets(out)
+	for name := range out.Header {
+		if route.NamesUser(name) || name == "Expect" {
 			delete(out.Header, name)
 		}
 	}
-	if p.who.token {
+	if p.who.keep {
 		out.Header.Del("Authorization")
 		out.Header.Del("X-Api-Key")
 	}
 	r.SetXForwarded()
 }
 
-// showsToken reports whether a value of a header has a token that berth made.
-func showsToken(value string) bool {
-	return strings.Contains(value, tokens.Prefix) && slices.ContainsFunc(strings.Fields(value), func(word string) bool { return strings.HasPrefix(word, tokens.Prefix) })
-}
+var errNoSocket = errors.New("the answer is no WebSocket")
 
 // begin notes the beginning of an answer.
 func (p *passage) begin(resp *http.Response) error {
 	p.answered, p.first, p.failed = true, time.Since(p.begun), resp.StatusCode >= 500
+	withoutPowers(resp.Header)
+	if p.socket && resp.StatusCode/100 == 2 {
+		return errNoSocket // a request for one is not counted, so it must not get anything else
+	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return nil
 	}
@@ -372,6 +391,10 @@ func (p *passage) fail(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	p.failed, p.answered = true, true
+	if errors.Is(err, errNoSocket) {
+		answerRefusal(w, p.form, refusal(http.StatusBadGateway, "no_socket", "The server of %s did not change to a WebSocket. Ask without Upgrade for anything else.", p.service))
+		return
+	}
 	answerRefusal(w, p.form, refusal(http.StatusBadGateway, "server_broke_off", "The server of %s broke off before it answered: %v. berth logs %s may say why.", p.service, err, p.service))
 }
 

@@ -182,7 +182,7 @@ func TestPagesOfOtherSites(t *testing.T) {
 		{otherSite, []string{"Sec-Fetch-Site", "same-site"}}, // another port
 		{otherSite, []string{"Origin", "http://evil.example"}},
 		{otherSite, []string{"Origin", "null"}},
-		{otherSite, []string{"Origin", "http://evil.example", "Connection", "Upgrade", "Upgrade", "echo"}},
+		{otherSite, []string{"Origin", "http://evil.example", "Connection", "Upgrade", "Upgrade", "websocket"}},
 		{fine, []string{"Sec-Fetch-Site", "cross-site", "Authorization", "Bearer berth_bob"}},
 	} {
 		for _, asked := range []string{"GET /services/chat/x", "POST /services/chat/x", "GET /v1/models"} {

@@ -367,7 +367,7 @@ func TestSocketsNeitherBringNorKeep(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	fmt.Fprintf(c, "GET /services/chat/ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	fmt.Fprintf(c, "GET /services/chat/ws HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n\r\n")
 	in := bufio.NewReader(c)
 	resp, err := http.ReadResponse(in, nil)
 	if err != nil || resp.StatusCode != 101 {
@@ -399,6 +399,42 @@ func TestSocketsNeitherBringNorKeep(t *testing.T) {
 		if r.Open != nil && r.Open.Open > 0 || r.Counted != nil {
 			t.Errorf("it was counted: %+v", r.Open)
 		}
+	}
+}
+
+// Only a request for a WebSocket is none that is counted, and it gets nothing but one. Other
+// protocols are for nobody.
+func TestOnlyAWebSocketIsNotCounted(t *testing.T) {
+	chat := ready("chat", startServer(t), 1)
+	chat.MaxOpen = 1
+	d := newDaemon(t, chat)
+	f := startFront(t, d)
+	_, pieces, leave := f.stream(t, "/services/chat/v1/stream?n=1&stay=1")
+	if _, err := pieces.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		method, body string
+		header       []string
+		status       int
+	}{
+		{"GET", "", []string{"Upgrade", "x"}, 429},
+		{"GET", "", []string{"Upgrade", "websocket"}, 429},
+		{"GET", "", []string{"Connection", "Upgrade", "Upgrade", "h2c", "Http2-Settings", "AAMAAABkAAQAAP__"}, 429},
+		{"GET", "", []string{"Connection", "Upgrade", "Upgrade", "websocket, h2c"}, 429},
+		{"POST", "", []string{"Connection", "Upgrade", "Upgrade", "websocket"}, 429},
+		{"GET", "body", []string{"Connection", "Upgrade", "Upgrade", "websocket"}, 429},
+		{"GET", "", []string{"Connection", "Upgrade", "Upgrade", "websocket"}, 502},
+	} {
+		if resp, text := f.do(t, c.method, "/services/chat/x", c.body, c.header...); resp.StatusCode != c.status {
+			t.Errorf("%s with %q: %s %s, want %d", c.method, c.header, resp.Status, text, c.status)
+		}
+	}
+	leave()
+	until(t, d, isOpen("chat", 0, 0))
+	got := f.echoed(t, "GET", "/services/chat/x", "", "Connection", "Upgrade, HTTP2-Settings", "Upgrade", "h2c", "Http2-Settings", "AAMAAABkAAQAAP__").Header
+	if got.Get("Upgrade") != "" || got.Get("Http2-Settings") != "" || got.Get("Connection") != "" {
+		t.Error(got)
 	}
 }
 

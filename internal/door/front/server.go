@@ -344,7 +344,7 @@ func (a *answer) receive(r *http.Request) (*http.Response, error) {
 		case resp.StatusCode < 200:
 			trace := httptrace.ContextClientTrace(r.Context())
 			if trace != nil && trace.Got1xxResponse != nil {
-				if err := trace.Got1xxResponse(resp.StatusCode, map[string][]string(resp.Header)); err != nil {
+				if err := trace.Got1xxResponse(resp.StatusCode, map[string][]string{"Link": resp.Header["Link"]}); err != nil {
 					return nil, err
 				}
 			}
