@@ -209,10 +209,12 @@ type FrontWho struct {
 }
 
 // FrontCaller says who a caller is. A token that the daemon does not know is a problem with
-// status 401.
+// status 401 and the code unauthorized; only such a token is for a server. With the code
+// weak_token it is not for a server, but does not say who calls either.
 type FrontCaller struct {
 	User    string `json:"user" doc:"Login name, user id if there is none, or token:NAME."`
 	Role    string `json:"role" enum:"stranger,scraper,viewer,user,operator,admin"`
 	Service string `json:"service,omitempty" doc:"The only service that a token is for."`
+	Unnamed bool   `json:"unnamed,omitempty" doc:"The user database has not said how the user is called: user is a number for now."`
 	Socket  bool   `json:"socket,omitempty" doc:"The answer is about the process at the other end of this socket, and says nothing of other processes of the user."`
 }

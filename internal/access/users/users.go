@@ -53,6 +53,7 @@ type Names struct {
 // entry holds what is known about one user.
 type entry struct {
 	name    string        // empty if not known
+	none    bool          // the user database said that there is no such user
 	next    time.Time     // the earliest time to look up the name, or to wait for it, again
 	pending chan struct{} // closed when the lookup under way ends; nil if there is none
 }
@@ -107,6 +108,15 @@ func (n *Names) Of(uid int) string {
 func (n *Names) Now(uid int) string {
 	name, _ := n.look(uid)
 	return cmp.Or(name, strconv.Itoa(uid))
+}
+
+// Settled reports whether Of answers what the user database has said, and not a number for
+// want of an answer. It never waits.
+func (n *Names) Settled(uid int) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	e := n.known[uid]
+	return e != nil && (e.name != "" || e.none)
 }
 
 // look returns the answer to give at once: a name, or the number if a lookup failed a
@@ -182,7 +192,7 @@ func (e *entry) learn(uid int, name string, err error) {
 		e.name, e.next = name, time.Now().Add(goodFor)
 		return
 	case err == nil, errors.As(err, &unknown):
-		e.name = ""
+		e.name, e.none = "", true
 	}
 	e.next = time.Now().Add(retryAfter)
 }

@@ -247,3 +247,17 @@ func BenchmarkNewcomer(b *testing.B) {
 		n.Of(uid)
 	}
 }
+
+// A number is settled once the user database has said that it has no name.
+func TestSettled(t *testing.T) {
+	answers := map[int]error{1: nil, 2: user.UnknownUserIdError(2), 3: errors.New("the directory is away")}
+	n := New(func(uid int) (string, error) { return "ada", answers[uid] }, time.Minute)
+	for uid, want := range map[int]bool{1: true, 2: true, 3: false, 4: false} {
+		if uid != 4 {
+			n.Of(uid)
+		}
+		if got := n.Settled(uid); got != want {
+			t.Errorf("user %d is settled: %v", uid, got)
+		}
+	}
+}

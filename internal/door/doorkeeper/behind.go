@@ -31,6 +31,9 @@ func (d Doorkeeper) Behind(who api.FrontWho, now time.Time) (api.FrontCaller, er
 	}
 	a := d.identity(rules, p, "").Actor
 	caller := api.FrontCaller{User: a.User, Role: a.Role.String(), Socket: byProcess}
+	if names, can := d.Names.(interface{ Settled(uid int) bool }); can && caller.User == strconv.Itoa(uid) {
+		caller.Unnamed = !names.Settled(uid)
+	}
 	if a.UID == access.NoUID { // root of a container
 		caller.User = strconv.Itoa(uid)
 	}

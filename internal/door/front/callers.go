@@ -25,6 +25,8 @@ const (
 	// callerAge is how long the daemon's word about a caller counts: so long may a token
 	// that was revoked still be used.
 	callerAge = 10 * time.Second
+	// unnamedAge is how long it counts while the user database does not answer.
+	unnamedAge = time.Second
 	// callerLimit is how long the daemon may take to say who a caller is.
 	callerLimit = 5 * time.Second
 	// mostCallers is how many callers are remembered.
@@ -152,7 +154,11 @@ func (c *callers) ask(ctx context.Context, key string, who api.FrontWho) (api.Fr
 	c.mu.Lock()
 	last, is := c.known[key]
 	c.mu.Unlock()
-	if is && time.Since(last.at) < callerAge {
+	age := callerAge
+	if last.caller.Unnamed {
+		age = unnamedAge
+	}
+	if is && time.Since(last.at) < age {
 		return last.caller, last.err
 	}
 	// The question goes on for others who wait for it if this caller leaves.

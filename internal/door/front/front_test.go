@@ -648,6 +648,35 @@ func TestServersHaveNoPowerOverTheHost(t *testing.T) {
 	}
 }
 
+// While the user database does not say how a user is called, nobody knows whether they may
+// use what is for some; what is for everybody they may.
+func TestAUserWithoutAName(t *testing.T) {
+	s := startServer(t)
+	mine := ready("mine", s, 2)
+	mine.Users = []string{"ada"}
+	d := newDaemon(t, ready("chat", s, 1), mine)
+	d.caller = func(api.FrontWho) (api.FrontCaller, *api.Problem) {
+		return api.FrontCaller{User: "1001", Role: "user", Unnamed: true}, nil
+	}
+	f := startFront(t, d)
+	f.echoed(t, "GET", "/services/chat/x", "")
+	if resp, text := f.do(t, "GET", "/services/mine/x", ""); resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "1" {
+		t.Error(resp.Status, text)
+	}
+	d.mu.Lock()
+	d.caller = func(api.FrontWho) (api.FrontCaller, *api.Problem) {
+		return api.FrontCaller{User: "ada", Role: "user"}, nil
+	}
+	d.mu.Unlock()
+	f.callers.mu.Lock()
+	for key, k := range f.callers.known {
+		k.at = k.at.Add(-unnamedAge)
+		f.callers.known[key] = k
+	}
+	f.callers.mu.Unlock()
+	f.echoed(t, "GET", "/services/mine/x", "")
+}
+
 // A caller from another machine has no user.
 func TestStrangersNeedAToken(t *testing.T) {
 	d := newDaemon(t, ready("chat", startServer(t), 1))
@@ -683,7 +712,7 @@ func (r *recorder) SetWriteDeadline(time.Time) error { return errors.ErrUnsuppor
 func TestHeadersThatNameUsersAreDropped(t *testing.T) {
 	f := startFront(t, newDaemon(t, ready("chat", startServer(t), 1)))
 	got := f.echoed(t, "GET", "/services/chat/x", "",
-		"X-Forwarded-For", "10.0.0.1", "X-Forwarded-User", "root", "X-Remote-User", "root", "X_Remote_User", "root", "Remote-User", "root", "X-Berth-User", "root",
+		"X-Forwarded-For", "10.0.0.1", "X-Forwarded-User", "root", "X-Remote-User", "root", "X_Remote_User", "root", "Remote-User", "root", "X-Userid", "root", "X-Groups", "wheel", "X-Email", "root", "X-Consumer-Username", "root", "X-Berth-User", "root",
 		"X-Auth-Request-Email", "root", "X-WebAuth-User", "root", "Tailscale-User-Login", "root", "Forwarded", "for=1", "X-Real-IP", "10.0.0.1",
 		"Connection", "X-Forwarded-For, X-Kept", "User-Agent", "test", "X-Kept", "no", "X-Stainless-Lang", "python", "Cookie", "a=b")
 	for name := range got.Header {

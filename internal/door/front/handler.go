@@ -140,6 +140,9 @@ func (f *Front) choose(way route.Way, kept *held, body io.Reader, who caller) (s
 		return "", noService(name)
 	}
 	if !mayUse(told, who) {
+		if who.Unnamed && who.Service == "" {
+			return "", retry(refusal(http.StatusServiceUnavailable, "user_database_away", "The user database does not say who user %s is, and not everybody may use the service %s.", who.User, name), 1)
+		}
 		return "", refusal(http.StatusForbidden, "forbidden", "%s may not use the service %s. Its setting users says who may.", who.User, name)
 	}
 	if route.Private(way.Path, told.Refuse) {

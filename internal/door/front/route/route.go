@@ -149,12 +149,14 @@ func NamesUser(header string) bool {
 	}
 	for _, begin := range []string{
 		"x-forwarded-", "x-auth-request-", "x-berth-", "x-amzn-oidc-", "x-ms-client-principal", "cf-access-", "cf-connecting-",
-		"remote-", "x-remote-", "x-authentik-", "x-authenticated-", "x-webauth-", "x-original-", "x-rewrite-", "x-goog-authenticated-", "x-goog-iap-",
+		"remote-", "x-remote-", "x-consumer-", "x-authentik-", "x-authenticated-", "x-webauth-", "x-original-", "x-rewrite-", "x-goog-authenticated-", "x-goog-iap-",
 	} {
 		if strings.HasPrefix(name, begin) {
 			return true
 		}
 	}
 	return slices.Contains([]string{"forwarded", "x-real-ip", "x-client-ip", "true-client-ip", "x-http-method-override"}, name) ||
-		slices.Contains(strings.Split(name, "-"), "user")
+		slices.ContainsFunc(strings.Split(name, "-"), func(word string) bool {
+			return slices.Contains([]string{"user", "userid", "username", "email", "groups"}, word)
+		})
 }
