@@ -33,8 +33,8 @@ type bringing struct {
 }
 
 // enter admits a request of a user to a service. If the service is away, it has it
-// brought and waits.
-func (f *Front) enter(ctx context.Context, name, user string) (none admission, refused *route.Refusal) {
+// brought, calls waits, which must not block, and waits.
+func (f *Front) enter(ctx context.Context, name, user string, waits func()) (none admission, refused *route.Refusal) {
 	t := f.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,6 +51,7 @@ func (f *Front) enter(ctx context.Context, name, user string) (none admission, r
 			return in, nil
 		}
 	}
+	waits()
 	s.waiting++
 	use := s.uses.of(user)
 	use.waiting++

@@ -56,8 +56,11 @@ const (
 	headerPatience = 10 * time.Second
 	// idlePatience is how long a connection is kept without a request.
 	idlePatience = 2 * time.Minute
-	// longestHeader is how long the header of a request may be, in bytes.
-	longestHeader = 64 << 10
+	// memoryAll is how much of bodies is in memory; what does not fit goes to the disk.
+	memoryAll = 128 << 20
+	// longestHeader is how long the header of a request may be, in bytes. Each connection
+	// may have one in memory.
+	longestHeader = 16 << 10
 	// listenPatience is how long a front waits for its address: an old one may have it.
 	listenPatience = 10 * time.Second
 )
@@ -86,6 +89,7 @@ type Front struct {
 	table   *table
 	callers *callers
 	probes  probes
+	memory  *spool
 	spool   *spool
 	pieces  buffers
 	proxy   *httputil.ReverseProxy
@@ -105,7 +109,8 @@ func newFront(o Options, kernel *peercred.Kernel) *Front {
 		name: strings.ToLower(rand.Text()), daemon: o.Daemon, log: o.Log, owner: kernel.Listening, since: time.Now(),
 		limits: limits(), patience: bodyPatience, pause: reportPause, usePause: usePause, alone: aloneLimit,
 		table: newTable(), callers: newCallers(o.Daemon), probes: probes{},
-		spool: &spool{folder: o.Spool, one: uploadLimit, all: spoolLimit, byUser: map[string]int64{}},
+		memory: &spool{all: memoryAll, byUser: map[string]int64{}},
+		spool:  &spool{folder: o.Spool, one: uploadLimit, all: spoolLimit, byUser: map[string]int64{}},
 	}
 	f.proxy = newProxy(&f.pieces)
 	f.proxy.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)

@@ -68,7 +68,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if way.Find == route.InForm {
 		limit = f.spool.one
 	}
-	kept := &held{spool: f.spool, pieces: &f.pieces, user: who.User, limit: limit}
+	kept := &held{room: f.memory, spool: f.spool, pieces: &f.pieces, user: who.User, limit: limit}
 	defer kept.close()
 	name, refused := f.choose(way, kept, coming, who)
 	if refused != nil {
@@ -80,10 +80,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answerRefusal(w, form, refused)
 		return
 	}
-	p.body = &passing{Reader: kept.reader(), rest: coming, whole: kept.file == nil && r.ContentLength == int64(len(kept.memory))}
-	if !p.body.whole {
-		p.body.Reader = io.MultiReader(kept.reader(), coming)
-	}
+	p.body = &passing{kept: kept, rest: coming, whole: kept.file == nil && r.ContentLength == int64(len(kept.memory))}
 	defer p.body.wait()
 	p.serve(w, r)
 }
@@ -179,7 +176,8 @@ type passage struct {
 	begun     time.Time     // when it was passed on
 	waited    time.Duration // for the service
 	unreached error         // the server got none of it
-	answered  bool          // the server began an answer
+	answered  bool          // the server began an answer, or broke off
+	refused   bool          // the service was full, stopped or did not come
 	failed    bool          // with 500 or more, or the answer broke off
 	first     time.Duration // until the answer began
 	tail      *dialect.Tail // of an answer that may have usage
@@ -191,12 +189,12 @@ func (p *passage) keepSmall(r *http.Request, kept *held, coming *paced) *route.R
 	if r.ContentLength <= 0 || r.ContentLength > memoryLimit {
 		return nil
 	}
-	rest := r.ContentLength - int64(len(kept.memory))
+	rest := r.ContentLength - int64(len(kept.memory)) - kept.onDisk
 	if rest <= 0 {
 		return nil
 	}
 	if _, err := io.CopyN(kept, coming, rest); err != nil {
-		return refusal(http.StatusBadRequest, "bad_body", "The body of the request cannot be read: %v.", err)
+		return badBody(err)
 	}
 	return nil
 }
@@ -223,9 +221,16 @@ func (p *passage) serve(w http.ResponseWriter, r *http.Request) {
 	defer p.count()
 	asked := time.Now()
 	for {
-		in, refused := p.front.enter(r.Context(), p.service, p.who.User)
+		in, refused := p.front.enter(r.Context(), p.service, p.who.User, p.body.gather)
 		if refused != nil {
-			answerRefusal(w, p.form, refused)
+			if r.Context().Err() != nil {
+				p.body.wait() // it may know why
+			}
+			if err := p.body.broken(); err != nil {
+				answerRefusal(w, p.form, badBody(err))
+			} else if r.Context().Err() == nil {
+				p.refuse(w, refused)
+			}
 			return
 		}
 		p.waited = time.Since(asked)
@@ -234,7 +239,7 @@ func (p *passage) serve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if stranger := (*strangerError)(nil); errors.As(p.unreached, &stranger) || time.Since(asked)-p.waited > unreachedLimit {
-			answerRefusal(w, p.form, retry(refusal(http.StatusServiceUnavailable, "unreachable", "The server of %s does not accept connections: %v.", p.service, p.unreached), 2))
+			p.refuse(w, retry(refusal(http.StatusServiceUnavailable, "unreachable", "The server of %s does not accept connections: %v.", p.service, p.unreached), 2))
 			return
 		}
 		pause(r.Context(), again)
@@ -242,6 +247,12 @@ func (p *passage) serve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+}
+
+// refuse answers a request because its service is full, stopped or did not come.
+func (p *passage) refuse(w http.ResponseWriter, why *route.Refusal) {
+	p.refused = true
+	answerRefusal(w, p.form, why)
 }
 
 // attempt passes a request that was admitted to the server.
@@ -401,8 +412,12 @@ func (p *passage) fail(w http.ResponseWriter, r *http.Request, err error) {
 	answerRefusal(w, p.form, refusal(http.StatusBadGateway, "server_broke_off", "The server of %s broke off before it answered: %v. berth logs %s may say why.", p.service, err, p.service))
 }
 
-// count counts the request, when it is over.
+// count counts the request, when it is over. One whose caller left, or did not send its
+// body, says nothing about the service.
 func (p *passage) count() {
+	if !p.answered && !p.refused {
+		return
+	}
 	var in, out uint64
 	if p.tail != nil {
 		in, out = p.tail.Tokens()

@@ -134,6 +134,16 @@ func TestTheDiskHasALimit(t *testing.T) {
 	}
 }
 
+// A disk without room is no mistake of the caller, who need not know where it is.
+func TestTheDiskIsFull(t *testing.T) {
+	f := startFront(t, newDaemon(t, ready("chat", startServer(t), 1)))
+	f.spool.folder = "/proc/none"
+	resp, text := f.do(t, "POST", "/v1/chat/completions", `{"a":"`+strings.Repeat("x", 100<<10)+`","model":"chat"}`)
+	if resp.StatusCode != 503 || !strings.Contains(text, "no_room") || strings.Contains(text, "/proc") {
+		t.Error(resp.Status, text)
+	}
+}
+
 // room returns how much is on the disk.
 func (f *Front) room() int64 {
 	f.spool.mu.Lock()

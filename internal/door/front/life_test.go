@@ -3,14 +3,19 @@ package front
 import (
 	"bufio"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
@@ -205,6 +210,12 @@ func TestRequestsWaitTogetherForAServiceThatComes(t *testing.T) {
 }
 
 func TestNobodyWaitsAnyMore(t *testing.T) {
+	for _, size := range []int{0, 100, 1 << 20} {
+		t.Run(strconv.Itoa(size), func(t *testing.T) { testNobodyWaits(t, strings.NewReader(strings.Repeat("x", size))) })
+	}
+}
+
+func testNobodyWaits(t *testing.T, body io.Reader) {
 	d := newDaemon(t, api.FrontService{Name: "chat", State: "away"})
 	asked, cancelled := make(chan bool), make(chan bool)
 	d.bring = func(ctx context.Context, b api.FrontBring) (api.FrontBrought, *api.Problem) {
@@ -215,7 +226,7 @@ func TestNobodyWaitsAnyMore(t *testing.T) {
 	}
 	f := startFront(t, d)
 	ctx, leave := context.WithCancel(context.Background())
-	r, err := http.NewRequestWithContext(ctx, "GET", f.url+"/services/chat/", nil)
+	r, err := http.NewRequestWithContext(ctx, "POST", f.url+"/services/chat/", body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,6 +240,95 @@ func TestNobodyWaitsAnyMore(t *testing.T) {
 	<-cancelled
 	<-done
 	until(t, d, isOpen("chat", 0, 0))
+	f.stop()
+	f.done <- <-f.done // it has sent its last report
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range d.reports {
+		if r.Counted != nil {
+			t.Errorf("it is counted: %+v", r.Counted)
+		}
+	}
+}
+
+// The body of a request that waits comes whole, wherever it was kept meanwhile, and if
+// nowhere.
+func TestBodiesWaitForTheirService(t *testing.T) {
+	s := startServer(t)
+	for name, room := range map[string]struct {
+		size        int
+		memory, all int64
+	}{
+		"memory": {60 << 10, 1 << 20, 1 << 30}, "disk": {1 << 20, 1 << 20, 1 << 30}, "no memory": {60 << 10, 0, 1 << 30},
+		"no room": {60 << 10, 0, 0}, "no room for the end": {1 << 20, 1 << 20, 1 << 20}, "too long": {12 << 20, 1 << 20, 1 << 30},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDaemon(t, api.FrontService{Name: "chat", State: "away"})
+			f := startFront(t, d, func(f *Front) { f.memory.all, f.spool.all = room.memory, room.all })
+			text := strings.Repeat("0123456789abcdef", room.size/16)
+			sender, body := io.Pipe()
+			d.bring = func(context.Context, api.FrontBring) (api.FrontBrought, *api.Problem) {
+				_, _ = io.WriteString(body, text[:room.size/2])
+				return api.FrontBrought{Epoch: 1, Port: s.port, UID: os.Getuid()}, nil
+			}
+			go func() {
+				for f.table.current("chat") == nil {
+					runtime.Gosched()
+				}
+				_, _ = io.WriteString(body, text[room.size/2:])
+				_ = body.Close()
+			}()
+			_, answer, err := f.try("POST", "/services/chat/x", sender)
+			var got echo
+			if err != nil || json.Unmarshal([]byte(answer), &got) != nil || got.Size != len(text) || got.Body != text[:min(len(text), 1<<16)] {
+				t.Errorf("%v, %d bytes, %.200s", err, got.Size, answer)
+			}
+			for f.room() != 0 { // the handler ends a moment after its answer
+				runtime.Gosched()
+			}
+		})
+	}
+}
+
+// clocked is a connection whose reads take a time.
+type clocked struct {
+	*recorder
+	limit time.Time
+	takes time.Duration
+}
+
+func (c *clocked) SetReadDeadline(t time.Time) error { c.limit = t; return nil }
+
+func (c *clocked) Read(b []byte) (int, error) {
+	time.Sleep(c.takes)
+	if time.Now().After(c.limit) {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return len(b), nil
+}
+
+// A caller has as long as the front waits for it, and not as long as a service takes.
+func TestTheTimeOfACaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct{ takes, between time.Duration }{{0, time.Hour}, {time.Second, time.Hour}, {3 * time.Second, 0}} {
+			slow := &clocked{recorder: newRecorder(), takes: c.takes}
+			r, err := http.NewRequest("POST", "/", slow)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.ContentLength = -1
+			body, err := newPaced(slow, r, 30*time.Second), error(nil)
+			for range 100 {
+				time.Sleep(c.between)
+				if _, err = body.Read(make([]byte, bodyRate)); err != nil {
+					break
+				}
+			}
+			if late := c.takes > 2*time.Second; late != errors.Is(err, os.ErrDeadlineExceeded) || !late && err != nil {
+				t.Errorf("%v a second's worth, %v between: %v", c.takes, c.between, err)
+			}
+		}
+	})
 }
 
 // The daemon is asked for a service while what was counted of it is reported; the race

@@ -318,8 +318,7 @@ func (a *answer) send(r *http.Request) error {
 	a.sent, body.sent = make(chan error, 1), make(chan struct{})
 	go func() {
 		err := write()
-		if cause := body.rest.err; cause != nil && cause != io.EOF { // the server waits for the rest in vain
-			body.cut.Store(true)
+		if body.cut.Load() { // the server waits for the rest in vain
 			_ = a.line.Close()
 		}
 		a.sent <- err
