@@ -2,6 +2,7 @@ package desk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -52,8 +53,11 @@ func (d *Desk) FrontOrders(ctx context.Context, by Caller, front string, send fu
 	if err := d.isFront(&by); err != nil {
 		return err
 	}
-	defer d.Front.Seen(front, "")
-	return d.Services.Orders(ctx, front, send)
+	err := d.Services.Orders(ctx, front, send)
+	if !errors.Is(err, owner.ErrReplaced) { // the stream that came after it says where the front listens
+		d.Front.Seen(front, "")
+	}
+	return err
 }
 
 // FrontReports takes in what a front reports.

@@ -45,6 +45,9 @@ func (f *Front) enter(ctx context.Context, name, user string, waits func()) (non
 	if most := s.told.MaxOpen; most > 0 && s.open+s.waiting >= most {
 		return none, retry(refusal(http.StatusTooManyRequests, "too_many_requests", "The service %s has %d requests open or waiting, which is its max_open. Try again when some have ended.", name, s.open+s.waiting), 1)
 	}
+	if most, own := s.share(), s.uses.has(user); own >= most {
+		return none, retry(refusal(http.StatusTooManyRequests, "too_many_requests", "%s has %d requests of the service %s open or waiting; one user has at most half of its max_open of %d. Try again when some have ended.", user, own, name, s.told.MaxOpen), 1)
+	}
 	if s.told.Stopped == nil { // nearly always it is there, and nobody needs a timer
 		if in, open := s.admit(user); open {
 			t.ring(t.wake)
@@ -98,6 +101,15 @@ func (f *Front) enter(ctx context.Context, name, user string, waits func()) (non
 		pause(ctx, again)
 		t.mu.Lock()
 	}
+}
+
+// share returns how many requests one user may have open or waiting: half of all, so that
+// nobody shuts the others out with requests that do not end, unless there are no others.
+func (s *service) share() int {
+	if s.told.MaxOpen <= 0 || len(s.told.Users) == 1 {
+		return math.MaxInt
+	}
+	return (s.told.MaxOpen + 1) / 2
 }
 
 // late says that a service did not come in time, and what the daemon says that it waits

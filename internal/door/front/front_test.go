@@ -179,7 +179,8 @@ type testDaemon struct {
 	changed chan struct{} // closed and made anew when there are more reports
 	bring   func(ctx context.Context, b api.FrontBring) (api.FrontBrought, *api.Problem)
 	caller  func(api.FrontWho) (api.FrontCaller, *api.Problem)
-	asked   int // how often a caller was asked for
+	refuse  func() *api.Problem // a report; nil to take all
+	asked   int                 // how often a caller was asked for
 	server  *http.Server
 }
 
@@ -267,6 +268,12 @@ func (d *testDaemon) report(w http.ResponseWriter, r *http.Request) {
 	message := decoded[api.FrontReports](r)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.refuse != nil {
+		if problem := d.refuse(); problem != nil {
+			problems.Write(w, problem)
+			return
+		}
+	}
 	if !d.seen[message.Number] {
 		d.seen[message.Number] = true
 		d.reports = append(d.reports, message.Reports...)
@@ -479,6 +486,8 @@ func TestRefusalsAreInTheCallersForm(t *testing.T) {
 		want                     string
 	}{
 		{"unknown model", "POST", "/v1/chat/completions", `{"model":"x"}`, nil, 404, `"code":"model_not_found"`},
+		{"mistyped model", "POST", "/v1/chat/completions", `{"model":"chatt"}`, nil, 404, `Did you mean \"chat\"?`},
+		{"mistyped model that is not mine", "GET", "/v1/models/privat", "", nil, 404, `There is no model \"privat\" here. /v1/models lists them.`},
 		{"unknown model, Anthropic", "POST", "/v1/messages", `{"model":"x"}`, nil, 404, `{"type":"error","error":{"type":"not_found_error"`},
 		{"no model", "POST", "/v1/chat/completions", `{"messages":[]}`, nil, 400, `"code":"no_model"`},
 		{"model no string", "POST", "/v1/chat/completions", `{"model":{"model":"chat"}}`, nil, 400, `"code":"no_model"`},

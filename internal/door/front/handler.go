@@ -16,6 +16,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/door/front/dialect"
 	"github.com/berth-gpu/berth/internal/door/front/route"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // unreachedLimit is how long a request waits for a server that was open and does not
@@ -75,6 +76,12 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answerRefusal(w, form, refused)
 		return
 	}
+	if !who.token {
+		if refused := f.checkPage(r, name); refused != nil {
+			answerRefusal(w, form, refused)
+			return
+		}
+	}
 	p := &passage{front: f, service: name, form: form, who: who, path: way.Path}
 	if refused := p.keepSmall(r, kept, coming); refused != nil {
 		answerRefusal(w, form, refused)
@@ -93,22 +100,35 @@ func listsModels(r *http.Request) bool {
 
 // serveModels lists the models that the caller may use.
 func (f *Front) serveModels(w http.ResponseWriter, r *http.Request, form dialect.Form, who caller) {
-	mine := slices.DeleteFunc(slices.Clone(f.table.known()), func(n route.Names) bool {
-		told, ok := f.table.find(n.Service)
-		return !ok || !mayUse(told, who)
-	})
-	names := route.Listed(mine)
+	mine := f.namesFor(who)
 	w.Header().Set("Content-Type", "application/json")
 	asked := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/v1/models"), "/")
 	if asked == "" {
-		_, _ = w.Write(form.Models(names, f.since))
+		_, _ = w.Write(form.Models(route.Listed(mine), f.since))
 		return
 	}
 	if _, ok := route.ByModel(mine, asked); !ok {
-		answerRefusal(w, form, refusal(http.StatusNotFound, "model_not_found", "There is no model %q here. /v1/models lists them.", asked))
+		answerRefusal(w, form, noModel(asked, mine))
 		return
 	}
 	_, _ = w.Write(form.Model(asked, f.since))
+}
+
+// namesFor returns the names of the services that a caller may use.
+func (f *Front) namesFor(who caller) []route.Names {
+	return slices.DeleteFunc(slices.Clone(f.table.known()), func(n route.Names) bool {
+		told, ok := f.table.find(n.Service)
+		return !ok || !mayUse(told, who)
+	})
+}
+
+// noModel says that there is no model of a name, and which the caller could have meant.
+func noModel(name string, mine []route.Names) *route.Refusal {
+	hint := ""
+	if near, is := words.Nearest(name, route.Listed(mine)); is {
+		hint = fmt.Sprintf("Did you mean %q? ", near)
+	}
+	return refusal(http.StatusNotFound, "model_not_found", "There is no model %q here. %s/v1/models lists them.", name, hint)
 }
 
 // mayUse reports whether a caller may use a service.
@@ -128,7 +148,7 @@ func (f *Front) choose(way route.Way, kept *held, body io.Reader, who caller) (s
 	if name == "" {
 		found, ok := route.ByModel(f.table.known(), model)
 		if !ok {
-			return "", refusal(http.StatusNotFound, "model_not_found", "There is no model %q here. /v1/models lists them.", model)
+			return "", noModel(model, f.namesFor(who))
 		}
 		name = found
 	}

@@ -173,8 +173,12 @@ func TestPagesOfOtherSites(t *testing.T) {
 		{fine, []string{"Host", "127.0.0.1"}},
 		{fine, []string{"Host", "[::1]:8080"}},
 		{fine, []string{"Host", "[::1]"}},
-		{fine, []string{"Host", "0.0.0.0:8080"}},
-		{fine, []string{"Host", "192.168.1.7:8080"}},
+		{fine, []string{"Host", "127.9.8.7"}},
+		{otherHost, []string{"Host", "0.0.0.0:8080"}},
+		{otherHost, []string{"Host", "[::]:8080"}},
+		{otherHost, []string{"Host", "[::ffff:127.0.0.1]:8080"}},
+		{otherHost, []string{"Host", "192.0.2.7:8080"}}, // of no machine
+		{otherHost, []string{"Host", "build.c.project.internal"}},
 		{fine, []string{"Host", "host.docker.internal:8080"}},
 		{fine, []string{"Host", "chat.example:8080"}},
 		{fine, []string{"Host", strings.ToUpper(own) + ":8080"}},
@@ -205,6 +209,43 @@ func TestPagesOfOtherSites(t *testing.T) {
 	}
 	if names := fmt.Sprint(hostsOf("GPU.example:80")); !strings.HasSuffix(names, " gpu.example]") {
 		t.Error(names)
+	}
+}
+
+// The page of one service may not use another with the rights of whoever looks at it.
+func TestPagesOfOtherServices(t *testing.T) {
+	s := startServer(t)
+	named := ready("named", s, 3)
+	named.Hosts = []string{"named.example"}
+	f := startFront(t, newDaemon(t, ready("chat", s, 1), ready("evil", s, 2), named))
+	address := strings.TrimPrefix(f.url, "http://")
+	for _, c := range []struct {
+		path, host, page string
+		token            bool
+		want             int
+	}{
+		{"/services/chat/x", address, "/services/evil/page.html", false, 403},
+		{"/services/chat/x", address, "/services/e%76il/page.html", false, 403},
+		{"/v1/x?model=chat", address, "/services/evil/", false, 403},
+		{"/services/chat/x", address, "/services/evil/", true, 200},
+		{"/services/chat/x", address, "/services/chat/page.html", false, 200},
+		{"/services/chat/x", address, "/v1/page.html", false, 200},
+		{"/services/chat/x", "named.example", "/services/evil/", false, 403},
+		{"/services/chat/x", "named.example", "/page.html", false, 403},
+		{"/x", "named.example", "/page.html", false, 200},
+		{"/services/chat/x", address, "", false, 200},
+	} {
+		header := []string{"Host", c.host, "Sec-Fetch-Site", "same-origin"}
+		if c.page != "" {
+			header = append(header, "Referer", "http://"+c.host+c.page)
+		}
+		if c.token {
+			header = append(header, "Authorization", "Bearer berth_bob")
+		}
+		resp, text := f.do(t, "GET", c.path, "", header...)
+		if resp.StatusCode != c.want || c.want == 403 && !strings.Contains(text, "cross_service") {
+			t.Errorf("%s from %s of %s: %s %s, want %d", c.path, c.page, c.host, resp.Status, text, c.want)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -19,7 +20,9 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/door/peercred"
 	"github.com/berth-gpu/berth/internal/door/problems"
+	"github.com/berth-gpu/berth/internal/process"
 )
 
 // closing is the order to close a service.
@@ -172,7 +175,7 @@ func TestCloseWaitsForOpenRequests(t *testing.T) {
 
 func TestRequestsWaitTogetherForAServiceThatComes(t *testing.T) {
 	s := startServer(t)
-	d := newDaemon(t, api.FrontService{Name: "chat", State: "away", MaxOpen: 3})
+	d := newDaemon(t, api.FrontService{Name: "chat", State: "away", MaxOpen: 3, Users: []string{"me"}})
 	come, asked := make(chan bool), make(chan api.FrontBring, 10)
 	d.bring = func(ctx context.Context, b api.FrontBring) (api.FrontBrought, *api.Problem) {
 		asked <- b
@@ -206,6 +209,36 @@ func TestRequestsWaitTogetherForAServiceThatComes(t *testing.T) {
 	}
 	if len(asked) != 0 {
 		t.Error("the daemon was asked more than once for one user")
+	}
+}
+
+// Whoever takes all that one user may have leaves the other half to others.
+func TestOneUserHasHalf(t *testing.T) {
+	f := newFront(Options{Log: slog.New(slog.DiscardHandler)}, peercred.New(process.Proc()))
+	put := func(most int, users ...string) *service {
+		name := fmt.Sprint("s", most, users)
+		f.table.learn([]api.FrontService{{Name: name, State: "ready", Epoch: 1, MaxOpen: most, Users: users}}, f.connect)
+		return f.table.services[name]
+	}
+	for _, c := range []struct {
+		most  int
+		users []string
+		want  map[string]int
+	}{{1, nil, map[string]int{"eve": 1, "ada": 0}}, {4, nil, map[string]int{"eve": 2, "ada": 2}}, {5, nil, map[string]int{"eve": 3, "ada": 2}}, {4, []string{"eve"}, map[string]int{"eve": 4}}} {
+		s := put(c.most, c.users...)
+		for _, user := range []string{"eve", "ada"} {
+			in := 0
+			for range 10 {
+				if _, refused := f.enter(t.Context(), s.told.Name, user, func() {}); refused == nil {
+					in++
+				} else if refused.Status != 429 || refused.Retry == 0 {
+					t.Error(refused)
+				}
+			}
+			if in != c.want[user] {
+				t.Errorf("max_open %d, users %q: %s has %d, want %d", c.most, c.users, user, in, c.want[user])
+			}
+		}
 	}
 }
 
@@ -696,6 +729,76 @@ func TestRequestsAreBrokenOff(t *testing.T) {
 		until(t, d, isClosed("unknown", epoch))    // it has heard both
 		f.echoed(t, "GET", "/services/chat/x", "") // the next stay is as any other
 	}
+}
+
+// A connection that is taken after its server's requests were broken off is not used.
+func TestNothingBeginsAfterTheBreak(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s := (&Front{owner: peercred.New(process.Proc()).Listening}).connect(api.FrontService{Port: l.Addr().(*net.TCPAddr).Port, UID: os.Getuid()})
+	kept, err := s.take(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.put(kept)
+	s.breakOff("it goes")
+	if _, err := s.take(t.Context(), false); !errors.Is(err, errCut) {
+		t.Error(err)
+	}
+}
+
+// A server that closes a kept connection instead of answering gets the request again, if
+// that does no harm.
+func TestAKeptConnectionThatCloses(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() { // each connection has one answer, and then an end in the middle of a request
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			in := bufio.NewReader(c)
+			if _, err := http.ReadRequest(in); err == nil {
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+			}
+			_, _ = http.ReadRequest(in)
+			_ = c.Close()
+		}
+	}()
+	f := startFront(t, newDaemon(t, api.FrontService{Name: "chat", State: "ready", Epoch: 1, Port: l.Addr().(*net.TCPAddr).Port, UID: os.Getuid()}))
+	for i, c := range []struct {
+		method string
+		want   int
+	}{{"GET", 200}, {"GET", 200}, {"POST", 502}} {
+		if resp, text := f.do(t, c.method, "/services/chat/x", ""); resp.StatusCode != c.want {
+			t.Errorf("request %d, %s: %s %s, want %d", i, c.method, resp.Status, text, c.want)
+		}
+	}
+}
+
+// A report that the daemon does not take for the moment is sent again: somebody waits for
+// what it says.
+func TestAReportThatIsRefused(t *testing.T) {
+	d := newDaemon(t, api.FrontService{Name: "chat", State: "away"})
+	refusals := []*api.Problem{problems.New(403, "not_the_front", "No."), problems.New(408, "request_timeout", "Late."), problems.New(429, "too_many", "Often.")}
+	d.refuse = func() *api.Problem {
+		if len(refusals) == 0 {
+			return nil
+		}
+		first := refusals[0]
+		refusals = refusals[1:]
+		return first
+	}
+	startFront(t, d)
+	d.order(closing(api.FrontService{Name: "unknown", Epoch: 9}))
+	until(t, d, isClosed("unknown", 9))
 }
 
 // The answer to whoever asked for a service may come before the orders that led to it. They

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -125,7 +126,14 @@ func (f *Front) reporter(ctx context.Context) {
 	}
 }
 
-// send sends a report until the daemon has answered it.
+// unreadable reports whether the daemon cannot read a report, now or later. All else that
+// it refuses passes, as while it learns that the user of the front is another one.
+func unreadable(err error) bool {
+	problem := (*api.Problem)(nil)
+	return errors.As(err, &problem) && slices.Contains([]int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity}, problem.Status)
+}
+
+// send sends a report until the daemon has taken it: somebody may wait for what it says.
 func (f *Front) send(ctx context.Context, message api.FrontReports) {
 	if message.Reports == nil {
 		message.Reports = []api.FrontReport{}
@@ -137,7 +145,7 @@ func (f *Front) send(ctx context.Context, message api.FrontReports) {
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		if isProblem(err) {
+		if unreadable(err) {
 			f.log.Error("the daemon refuses a report", "reason", err)
 			return
 		}

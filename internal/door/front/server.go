@@ -110,8 +110,9 @@ type line struct {
 	net.Conn
 	in    *bufio.Reader
 	out   *bufio.Writer
-	room  int // how many bytes of a header may still come; negative: no limit
-	since time.Time
+	room  int       // how many bytes of a header may still come; negative: no limit
+	got   int       // how many bytes of the last header came
+	since time.Time // it is idle, or was last; zero if it is new
 }
 
 var errLongHeader = errors.New("the header of the answer is too long")
@@ -126,6 +127,7 @@ func (l *line) Read(b []byte) (int, error) {
 	}
 	n, err := l.Conn.Read(b[:min(len(b), l.room)])
 	l.room -= n
+	l.got += n
 	return n, err
 }
 
@@ -146,9 +148,9 @@ func (l *line) alive() bool {
 	return err == nil && quiet
 }
 
-// take returns an idle connection or a new one.
-func (s *server) take(ctx context.Context) (*line, error) {
-	for {
+// take returns an idle connection, unless fresh, or a new one.
+func (s *server) take(ctx context.Context, fresh bool) (*line, error) {
+	for !fresh {
 		l := s.pop()
 		if l == nil {
 			break
@@ -176,7 +178,7 @@ var errCut = errors.New("the service goes")
 func (s *server) pop() *line {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.idle) == 0 {
+	if len(s.idle) == 0 || s.cut != "" { // nobody would break off what comes after breakOff
 		return nil
 	}
 	last := s.idle[len(s.idle)-1]
@@ -271,25 +273,46 @@ func (s *server) close() {
 // RoundTrip sends a request and returns the answer as soon as its header is there. It
 // reads the body of the request to its end, or until Close of the answer's body returns.
 func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
-	l, err := s.take(r.Context())
+	resp, err := s.try(r, false)
+	if lost := (*lostError)(nil); errors.As(err, &lost) && s.cutOff() == "" && r.Context().Err() == nil {
+		return s.try(r, true)
+	}
+	return resp, err
+}
+
+// lostError says that the server closed an idle connection in the moment of its next
+// request, of which it can get another copy without harm.
+type lostError struct{ error }
+
+func (e *lostError) Unwrap() error { return e.error }
+
+// repeats reports whether a server may get a request twice.
+func repeats(r *http.Request) bool {
+	return r.ContentLength == 0 && slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions}, r.Method)
+}
+
+// try sends a request once, over a connection that is fresh or any.
+func (s *server) try(r *http.Request, fresh bool) (*http.Response, error) {
+	l, err := s.take(r.Context(), fresh)
 	if err != nil {
 		return nil, &unreachedError{err}
 	}
 	a := &answer{server: s, line: l}
 	a.stop = context.AfterFunc(r.Context(), func() { s.drop(l) }) // nobody may close the body of a 101 that was not asked for
-	if err := a.send(r); err != nil {
-		a.finish(false)
-		return nil, err
-	}
-	resp, err := a.receive(r)
-	if err != nil {
-		a.finish(false)
+	if err = a.send(r); err == nil {
+		var resp *http.Response
+		if resp, err = a.receive(r); err == nil {
+			return resp, nil
+		}
 		if cause := context.Cause(r.Context()); cause != nil {
 			err = cause
 		}
-		return nil, err
 	}
-	return resp, nil
+	a.finish(false)
+	if !l.since.IsZero() && l.got == 0 && repeats(r) {
+		err = &lostError{err}
+	}
+	return nil, err
 }
 
 // answer is the body of an answer, and what is left to do for its request.
@@ -329,7 +352,7 @@ func (a *answer) send(r *http.Request) error {
 
 // receive reads the header of the answer.
 func (a *answer) receive(r *http.Request) (*http.Response, error) {
-	a.line.room = headerLimit
+	a.line.room, a.line.got = headerLimit, 0
 	defer func() { a.line.room = -1 }()
 	for range mostInterim {
 		resp, err := http.ReadResponse(a.line.in, r)

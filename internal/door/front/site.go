@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -40,12 +41,59 @@ func (f *Front) answersTo(r *http.Request) bool {
 		return true
 	}
 	host := strings.ToLower(hostOf(r.Host))
-	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
-		return true
+	if address, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return isOwnAddress(r, address)
 	}
 	_, service := route.ByHost(f.table.known(), host)
 	return service || slices.Contains(f.hosts, host) || host == "localhost" || strings.HasSuffix(host, ".localhost") ||
-		strings.HasSuffix(host, ".internal") // by such names containers call their machine; nobody can own one
+		slices.Contains(fromContainers, host)
+}
+
+// fromContainers are the names by which containers call their machine. Other names that end
+// so belong to somebody in some clouds.
+var fromContainers = []string{"host.docker.internal", "gateway.docker.internal", "host.containers.internal", "host.lima.internal", "host.minikube.internal"}
+
+// isOwnAddress reports whether an address is one of this machine, in a form for which
+// browsers say of which site a page is: for 0.0.0.0 and addresses of IPv4 in the form of
+// IPv6 they do not.
+func isOwnAddress(r *http.Request, a netip.Addr) bool {
+	if a.IsUnspecified() || a.Is4In6() {
+		return false
+	}
+	if a.IsLoopback() {
+		return true
+	}
+	is := func(own net.Addr) bool {
+		ip := net.IP(nil)
+		switch own := own.(type) {
+		case *net.TCPAddr:
+			ip = own.IP
+		case *net.IPNet:
+			ip = own.IP
+		}
+		known, ok := netip.AddrFromSlice(ip)
+		return ok && known.Unmap() == a.WithZone("")
+	}
+	if here, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && is(here) {
+		return true
+	}
+	own, err := net.InterfaceAddrs()
+	return err == nil && slices.ContainsFunc(own, is)
+}
+
+// checkPage refuses a request that a page of another service makes a browser send. To a
+// browser, all services on a host are one site, but their servers are programs of different
+// users. A page that hides or changes where it is passes; hosts keep services apart.
+func (f *Front) checkPage(r *http.Request, service string) *route.Refusal {
+	page, err := url.Parse(r.Referer())
+	if err != nil || page.Host == "" || !strings.EqualFold(page.Host, r.Host) {
+		return nil
+	}
+	from, refused := route.Of(route.Request{Path: page.EscapedPath(), Host: page.Host}, f.table.known())
+	if refused != nil || from.Service == "" || from.Service == service {
+		return nil
+	}
+	return refusal(http.StatusForbidden, "cross_service", "A page of the service %s may not call the service %s without a token of berth. Open the address itself.", from.Service, service)
 }
 
 // hostsOf returns the names of this machine: its own, and the one in the address on which

@@ -50,6 +50,19 @@ func (u *uses) of(user string) *use {
 	return u.by[user]
 }
 
+// has returns how many requests a user has, open or waiting. All who are not kept apart
+// have them together.
+func (u *uses) has(user string) int {
+	one := u.by[user]
+	if one == nil && len(u.by) >= mostUsers {
+		one = u.by[""]
+	}
+	if one == nil {
+		return 0
+	}
+	return one.open + one.waiting
+}
+
 // begin counts a request of a user as open.
 func (u *uses) begin(user string, now time.Time) *use {
 	u.tick(now)
