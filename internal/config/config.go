@@ -280,7 +280,7 @@ type Program struct {
 	Models  []string     `key:"models" check:"model" absent:"the name of the service" doc:"Names of models in requests that mean this service, beside its own name. * stands for any characters."`
 	Hosts   []string     `key:"hosts" check:"host" absent:"none" doc:"Names of hosts in requests that mean this service."`
 	Ignore  []string     `key:"ignore" role:"operator" check:"glob" absent:"none" doc:"Paths whose requests neither bring the service nor keep it, such as the pictures of a page. * stands for any characters."`
-	MaxOpen gpu.Opt[int] `key:"max_open" role:"operator" min:"1" max:"100000" absent:"as many as the front takes" doc:"How many requests may be open or wait at a time. The front refuses more with 429."`
+	MaxOpen gpu.Opt[int] `key:"max_open" role:"operator" min:"1" max:"100000" absent:"as many as the front takes" doc:"How many requests may be open or wait at a time, at most half of them of one user, unless users names no other. The front refuses more with 429."`
 }
 
 // Runs reports whether berth runs a program for the service.

@@ -722,7 +722,8 @@ export interface FrontBrought {
 }
 
 // FrontCaller says who a caller is. A token that the daemon does not know is a problem with
-// status 401.
+// status 401 and the code unauthorized; only such a token is for a server. With the code
+// weak_token it is not for a server, but does not say who calls either.
 export interface FrontCaller {
   /** Login name, user id if there is none, or token:NAME. */
   user: string;
@@ -730,6 +731,8 @@ export interface FrontCaller {
   role: 'stranger' | 'scraper' | 'viewer' | 'user' | 'operator' | 'admin';
   /** The only service that a token is for. */
   service?: string;
+  /** The user database has not said how the user is called: user is a number for now. */
+  unnamed?: boolean;
   /** The answer is about the process at the other end of this socket, and says nothing of other processes of the user. */
   socket?: boolean;
 }
