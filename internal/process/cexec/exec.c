@@ -46,7 +46,8 @@ static int add(struct message *m, char kind, const char *text) {
 }
 
 static const char *const told[] = { // what the daemon goes by, of the environment
-	"PYTORCH_", "CUPY_GPU_", "XLA_", "CUDA_", "HIP_VISIBLE_", "ROCR_VISIBLE_", "TF_FORCE_", "BERTH_LEASE=", "BERTH_FENCE=", "BERTH_MEMORY_MB=",
+	"PYTORCH_", "CUPY_GPU_", "XLA_", "CUDA_", "HIP_VISIBLE_", "ROCR_VISIBLE_", "ZE_", "ONEAPI_", "TF_FORCE_",
+	"BERTH_LEASE=", "BERTH_FENCE=", "BERTH_MEMORY_MB=", "BERTH_PARKABLE=", "BERTH_ISOLATION=",
 };
 
 // request is what was typed, and what the program would find. A command that is
@@ -114,9 +115,12 @@ static int dial(const char *path) {
 	return -1;
 }
 
-// reach connects to the daemon that the command in Go would find.
+// reach connects to the daemon that the command in Go would find, if that command would
+// speak to it as this process does: without a token.
 static int reach(char **flags) {
 	const char *socket = NULL, *runtime = set("XDG_RUNTIME_DIR");
+	if (set("BERTH_TOKEN_FILE") != NULL)
+		return -1;
 	for (; strcmp(*flags, "--") != 0; flags++) {
 		if (strncmp(*flags, "--url", 5) == 0)
 			return -1;
