@@ -16,6 +16,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -29,7 +30,7 @@ import (
 type How struct {
 	Session  bool                // the child leads a session of its own, away from this process's terminal
 	User     *syscall.Credential // the child runs as this user; nil means the user of this process
-	Ordinary bool                // the child has the ordinary priority, even if this process has a higher one
+	Ordinary bool                // the child has the ordinary priority, even if this process has a higher one; for Start and Run
 	Daemon   bool                // the child's group may live on when the child has ended
 }
 
@@ -69,16 +70,34 @@ func start(cmd *exec.Cmd, how How, m *sentry, attr *syscall.SysProcAttr, begin f
 	attr.Credential = how.User
 	cmd.SysProcAttr = attr
 	cmd.WaitDelay = cmp.Or(cmd.WaitDelay, outputDelay)
+	if how.Ordinary {
+		begin = ordinary(begin)
+	}
 	if err := begin(cmd); err != nil {
 		return nil, err
 	}
 	c := &Child{cmd: cmd, how: how, sentry: m, ended: make(chan struct{}), stops: make(chan struct{}, 1), gone: make(chan struct{})}
-	if how.Ordinary {
-		// This fails only for a child that has ended, or has no higher priority.
-		_ = unix.Setpriority(unix.PRIO_PROCESS, c.PID(), 0)
-	}
 	go c.attend()
 	return c, nil
+}
+
+// ordinary returns begin for a child without the higher priority of this process. A child
+// has the priority of the thread that starts it, and after its start it may be another
+// user's, whose priority only a privileged process may change. So a thread lowers its own,
+// which it may not raise again, starts the child, and ends.
+func ordinary(begin func(*exec.Cmd) error) func(*exec.Cmd) error {
+	return func(cmd *exec.Cmd) error {
+		result := make(chan error)
+		go func() {
+			runtime.LockOSThread() // the thread ends with the goroutine
+			const usual = 20       // as the kernel counts: higher is more
+			if now, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil && now > usual {
+				_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 0) // one may always lower one's own
+			}
+			result <- begin(cmd)
+		}()
+		return <-result
+	}
 }
 
 // Run starts cmd and waits for its end. If ctx ends first, Run stops the child with the

@@ -279,24 +279,40 @@ func TestSession(t *testing.T) {
 	}
 }
 
+// raisedVariable is set in a process of this test that has a higher priority, and no right
+// to change that of others.
+const raisedVariable = "BERTH_TEST_RAISED"
+
+// A child has the ordinary priority also if it is another user's and this process may not
+// change the priority of others, as under systemd.
 func TestOrdinaryPriority(t *testing.T) {
+	const raised, usual = 25, 20 // as the kernel counts: nice -5 and 0
 	if os.Geteuid() != 0 {
 		t.Skip("only root may raise a priority first")
 	}
-	// A child gets the priority of the thread that starts it. Nobody else does: other
-	// tests may be in the same group of processes.
-	runtime.LockOSThread() // the thread ends with the test
-	before, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
-	if err != nil || unix.Setpriority(unix.PRIO_PROCESS, 0, 20-before-5) != nil {
-		t.Skip("this process may not raise its priority")
+	if os.Getenv(raisedVariable) == "" {
+		// A program gets the priority and the bounding set of the thread that starts it.
+		// Nobody else does: other tests may be in the same group of processes.
+		runtime.LockOSThread() // the thread ends with the test
+		if unix.Setpriority(unix.PRIO_PROCESS, 0, -5) != nil || unix.Prctl(unix.PR_CAPBSET_DROP, unix.CAP_SYS_NICE, 0, 0, 0) != nil {
+			t.Skip("this process may not raise its priority")
+		}
+		cmd := exec.Command(os.Args[0], "-test.run=^TestOrdinaryPriority$", "-test.v")
+		cmd.Env = append(os.Environ(), raisedVariable+"=1")
+		if text, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, text)
+		}
+		return
 	}
-	for _, ordinary := range []bool{false, true} {
-		f := newFamily(t, "echo ready >&3; "+blocked(t))
-		c := f.started(t, child.How{Ordinary: ordinary})
-		f.line(t)
-		got, err := unix.Getpriority(unix.PRIO_PROCESS, c.PID()) // the kernel counts down from 20
-		if err != nil || (got == 20) != ordinary {
-			t.Errorf("ordinary %t: its priority is %d (%v)", ordinary, got, err)
+	for _, user := range []*syscall.Credential{nil, {Uid: 65534, Gid: 65534}} {
+		for ordinary, want := range map[bool]int{false: raised, true: usual} {
+			f := newFamily(t, "echo ready >&3; "+blocked(t))
+			f.cmd.Dir = "/"
+			c := f.started(t, child.How{Ordinary: ordinary, User: user})
+			f.line(t)
+			if got, err := unix.Getpriority(unix.PRIO_PROCESS, c.PID()); err != nil || got != want {
+				t.Errorf("user %v, ordinary %t: its priority is %d, want %d (%v)", user, ordinary, got, want, err)
+			}
 		}
 	}
 }
