@@ -299,3 +299,33 @@ func TestNames(t *testing.T) {
 		}
 	}
 }
+
+// A lease that is bound to a second process has a second group, and the first goes too.
+// A folder that a user made is no group of a lease, whatever its name is.
+func TestEveryGroupOfALeaseGoes(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root makes groups")
+	}
+	p, top := New("ab"), t.TempDir()
+	first, second, made := filepath.Join(top, p.name(7)), filepath.Join(top, "inner", p.name(7)), filepath.Join(top, "user", p.name(8))
+	for _, folder := range []string{first, second, made} {
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chown(made, 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	p.recallBelow(top, func(uint64) bool { return true })
+	if !p.Encloses(7) || p.Encloses(8) {
+		t.Errorf("lease 7 has a group: %t, lease 8: %t", p.Encloses(7), p.Encloses(8))
+	}
+	p.Release(7)
+	p.Release(8)
+	p.tidy()
+	for folder, want := range map[string]bool{first: false, second: false, made: true} {
+		if _, err := os.Stat(folder); (err == nil) != want {
+			t.Errorf("%s: %v", folder, err)
+		}
+	}
+}

@@ -150,9 +150,14 @@ func (p *Pool) leavable(id process.ID, outer, top string) bool {
 	return false
 }
 
+// keep records the group of a lease. A group that the lease had before goes when its last
+// process has.
 func (p *Pool) keep(fence uint64, group string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if before := p.groups[fence]; before != "" && before != group {
+		p.dispose(before)
+	}
 	p.groups[fence] = group
 	p.count.Store(int64(len(p.groups)))
 }
@@ -237,11 +242,18 @@ func (p *Pool) recall(stands func(fence uint64) bool) {
 	if err != nil || os.Geteuid() != 0 { // only root can have made groups
 		return
 	}
+	p.recallBelow(top, stands)
+}
+
+// recallBelow is recall for the groups below one. It leaves alone what another user has
+// made: the tag is no secret, and a user may make groups below one that is the user's.
+func (p *Pool) recallBelow(top string, stands func(fence uint64) bool) {
 	_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return nil // the group has just gone
 		}
-		if fence, ours := p.fenceOf(d.Name()); ours {
+		var about unix.Stat_t
+		if fence, ours := p.fenceOf(d.Name()); ours && unix.Lstat(path, &about) == nil && about.Uid == 0 {
 			p.keep(fence, path)
 			if !stands(fence) {
 				p.Release(fence)
