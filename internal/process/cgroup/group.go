@@ -7,6 +7,7 @@ package cgroup
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -139,22 +140,27 @@ func makeGroup(mounts, own, name string, l Limits) (made Group, err error) {
 
 // enable returns the group nearest to a group, upwards, whose subgroups have these
 // controllers or can be given them. A group with processes cannot give any, except the
-// outermost one of the machine.
+// outermost one of the machine. An error is of the nearest group, because what to do
+// about it is said there.
 func enable(top, outer string, wanted []controller) (string, error) {
 	if len(wanted) == 0 {
 		return outer, nil
 	}
-	var last error
+	var nearest error
 	for folder := outer; len(folder) >= len(top); folder = filepath.Dir(folder) {
-		if last = give(folder, wanted); last == nil {
+		err := give(folder, wanted)
+		if err == nil {
 			return folder, nil
 		}
+		nearest = cmp.Or(nearest, err)
 	}
-	return "", last
+	return "", nearest
 }
 
-// give gives the subgroups of a group these controllers.
+// give gives the subgroups of a group these controllers: all of them, or none, which is
+// what the kernel makes of one write.
 func give(folder string, wanted []controller) error {
+	var lacks, whatFor []string
 	for _, c := range wanted {
 		can, err := words(filepath.Join(folder, "cgroup.controllers"))
 		if err != nil {
@@ -170,9 +176,13 @@ func give(folder string, wanted []controller) error {
 			}
 			continue
 		}
-		if err := Write(filepath.Join(folder, "cgroup.subtree_control"), "+"+c.name); err != nil {
-			return fmt.Errorf("limit %s: %w", c.whatFor, Explain(err))
-		}
+		lacks, whatFor = append(lacks, "+"+c.name), append(whatFor, c.whatFor)
+	}
+	if len(lacks) == 0 {
+		return nil
+	}
+	if err := Write(filepath.Join(folder, "cgroup.subtree_control"), strings.Join(lacks, " ")); err != nil {
+		return fmt.Errorf("limit %s: %w", strings.Join(whatFor, " and "), Explain(err))
 	}
 	return nil
 }

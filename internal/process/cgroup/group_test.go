@@ -62,6 +62,22 @@ func TestMakeGroup(t *testing.T) {
 			mounts: v2, own: "0::/a\n", limits: half, files: map[string]string{"a/cgroup.controllers": "cpu\n", "cgroup.controllers": "cpu\n", "a/cgroup.subtree_control": ""},
 			fails: "has no controller memory",
 		},
+		"v2, both controllers with one write": {
+			mounts: v2, own: "0::/a\n", limits: half,
+			files: map[string]string{
+				"a/cgroup.controllers": "cpu memory\n", "a/cgroup.subtree_control": "",
+				"a/job/memory.max": "max", "a/job/cpu.max": "max 100000", "a/job/memory.swap.max": "max",
+			},
+			want:  map[string]string{"a/cgroup.subtree_control": "+memory +cpu"},
+			group: Group{"a/job"},
+		},
+		"v2, the error of the nearest group": {
+			mounts: v2, own: "0::/a/b\n", limits: half, files: map[string]string{
+				"a/b/cgroup.controllers": "memory\n", "a/b/cgroup.subtree_control": "", "a/cgroup.controllers": "cpu\n", "cgroup.controllers": "pids\n", "a/cgroup.subtree_control": "",
+			},
+			want:  map[string]string{"a/b/cgroup.subtree_control": ""},
+			fails: "/a/b has no controller cpu",
+		},
 		"v1": {
 			mounts: v1, own: "4:memory:/\n3:cpu,cpuacct:/d\n", limits: half,
 			files: map[string]string{"memory/job/memory.limit_in_bytes": "", "cpu/d/job/cpu.cfs_period_us": "", "cpu/d/job/cpu.cfs_quota_us": ""},
