@@ -385,6 +385,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	running.run("streams", d.streams.Wait)
 	if left := running.wait(leaveLimit); len(left) > 0 {
 		d.log.Error("parts of the daemon hang, and are left behind", "parts", left)
+	} else {
+		d.locks.Close() // a part that hangs may still change its device
 	}
 	select {
 	case e := <-kept:

@@ -119,15 +119,15 @@ func (l *Locks) Trouble() error {
 	return l.trouble
 }
 
-// Run checks regularly who is in charge, and calls changed when that has changed. When
-// ctx ends, Run releases all locks and returns.
+// Run checks regularly who is in charge, and calls changed when that has changed, until ctx
+// ends. The locks stay until Close: what this daemon has set on its devices is set back
+// first.
 func (l *Locks) Run(ctx context.Context, changed func()) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			l.close()
 			return
 		case <-tick.C:
 			if l.lookAgain() {
@@ -250,8 +250,12 @@ func (l *Locks) path(folder, uuid, kind string) string {
 	return filepath.Join(folder, name+"."+kind)
 }
 
-// close releases all locks.
-func (l *Locks) close() {
+// Close releases all locks. Only what changes nothing on a device any more may call it; if
+// nobody does, the kernel releases them at the end of the process.
+func (l *Locks) Close() {
+	if l == nil {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for uuid, d := range l.devices {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -42,7 +43,7 @@ func TestTwoDaemons(t *testing.T) {
 	if second.lookAgain() {
 		t.Error("something changed")
 	}
-	first.close() // as the kernel does after a kill
+	first.Close() // as the kernel does after a kill
 	if !second.lookAgain() || second.Second() != "" {
 		t.Errorf("the first is gone, and the second is denied: %s", second.Second())
 	}
@@ -122,6 +123,13 @@ func TestRun(t *testing.T) {
 		took := make(chan struct{})
 		stop := run(second, func() { close(took) })
 		run(first, func() { t.Error("the first lost its lock") })()
+		time.Sleep(2 * lookEvery)
+		select {
+		case <-took:
+			t.Error("the second took the device while the first may still set limits back")
+		default:
+		}
+		first.Close()
 		<-took
 		stop()
 	})
