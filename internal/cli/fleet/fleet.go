@@ -84,7 +84,7 @@ func (g *GPU) take(leases []api.PodLease) {
 			if p.GPU != g.Device.UUID {
 				continue
 			}
-			if l.State != "parked" { // a parked lease holds nothing
+			if l.State != "parked" && l.FromPool == "" { // a parked lease holds nothing, and a pool has the memory of those from it
 				g.Leased += Amount(p.Memory)
 			}
 			if n := len(g.Leases); n == 0 || g.Leases[n-1] != l {

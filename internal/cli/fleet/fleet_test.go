@@ -44,6 +44,16 @@ func two() []api.Node {
 	}
 }
 
+// A pool has the memory of the leases that took theirs from it.
+func TestPoolsCountOnce(t *testing.T) {
+	pool, member := lease("pool", "", api.LeasePart{GPU: "A", Memory: 500}), lease("member", "", api.LeasePart{GPU: "A", Memory: 400})
+	member.FromPool = "pool"
+	nodes := []api.Node{{Name: "n1", Status: &api.StatusAll{GPUs: []api.Status{device(0, gpu.Optimal)}}, Leases: []api.PodLease{pool, member}}}
+	if sum := Add(nodes); sum.Leased != 500 || sum.Leases != 2 {
+		t.Errorf("%d leases have %s", sum.Leases, sum.Leased)
+	}
+}
+
 func TestGPUs(t *testing.T) {
 	var got []string
 	for _, d := range GPUs(two()) {
