@@ -22,6 +22,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/cgroup/enclosure"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
@@ -183,7 +184,7 @@ func (o *Oversight) strangers(processes []ledger.Process) []watchdog.Stranger {
 			continue
 		}
 		list = append(list, watchdog.Stranger{
-			ID: p.Line[0], Name: p.Name, User: o.userOf(p.Line[0].PID), Memory: p.Memory, Ended: p.Ended,
+			ID: p.Line[0], Name: p.Name, User: o.userOf(p.Line[0].PID), Memory: p.Memory, Ended: p.Ended, Pod: kinship.PodOf(o.Processes.Cgroups(p.Line[0].PID)),
 		})
 	}
 	return list

@@ -48,6 +48,7 @@ type Stranger struct {
 	User   string
 	Memory gpu.MiB
 	Ended  string // the lease under which it worked until that ended, if any
+	Pod    string // the UID of the Kubernetes pod that it runs in, if any
 }
 
 // Leases returns leases and their processes.
@@ -119,9 +120,15 @@ type Watchdog struct {
 // device holds what was noticed on one device and is not over yet.
 type device struct {
 	sampled   time.Time
-	over      map[uint64]int      // by fence: samples in a row
-	strangers map[process.ID]int  // samples in a row
+	over      map[uint64]int // by fence: samples in a row
+	strangers map[process.ID]stretch
 	told      map[process.ID]bool // strangers with an event, until they end, because some come and go
+}
+
+// stretch is how long something has been seen without a break.
+type stretch struct {
+	samples int
+	since   time.Time // of the first
 }
 
 // New returns a Watchdog. Run carries out its decisions.
@@ -150,6 +157,11 @@ func (w *Watchdog) Configure(c *config.Config) {
 // allocation and the return of another.
 const patience = 2
 
+// joining is how long a process of a pod may be a stranger before a policy ends it. A pod
+// that joins a claim that others share begins before the driver of Kubernetes knows: it
+// looks every 15 s, and adds the pod to the scope of the lease.
+const joining = 45 * time.Second
+
 // Look records a measurement of a device. It ignores one that it has already seen. It
 // does not block.
 func (w *Watchdog) Look(on gpu.Device, now time.Time, holdings []lease.Holding, strangers []Stranger) {
@@ -162,7 +174,7 @@ func (w *Watchdog) Look(on gpu.Device, now time.Time, holdings []lease.Holding, 
 	if !now.After(before.sampled) {
 		return
 	}
-	after := &device{sampled: now, over: map[uint64]int{}, strangers: map[process.ID]int{}, told: map[process.ID]bool{}}
+	after := &device{sampled: now, over: map[uint64]int{}, strangers: map[process.ID]stretch{}, told: map[process.ID]bool{}}
 	for id := range before.told {
 		if w.processes.Alive(id) {
 			after.told[id] = true
@@ -182,7 +194,12 @@ func (w *Watchdog) Look(on gpu.Device, now time.Time, holdings []lease.Holding, 
 		if !w.processes.Alive(s.ID) {
 			continue // it has ended since it was measured
 		}
-		after.strangers[s.ID] = before.strangers[s.ID] + 1
+		seen, again := before.strangers[s.ID]
+		if !again {
+			seen.since = now
+		}
+		seen.samples++
+		after.strangers[s.ID] = seen
 		w.foreign(on, now, s, after)
 	}
 	w.devices[on.UUID] = after
@@ -269,7 +286,11 @@ func (w *Watchdog) foreign(on gpu.Device, now time.Time, s Stranger, d *device) 
 	}
 	policy := w.settings.GPU.Foreign
 	kill := policy == Kill || policy == KillOrphans && s.Ended != ""
-	if kill && d.strangers[s.ID] >= patience && !w.ending[s.ID] {
+	seen := d.strangers[s.ID]
+	if s.Pod != "" && s.Ended == "" && now.Sub(seen.since) < joining {
+		return
+	}
+	if kill && seen.samples >= patience && !w.ending[s.ID] {
 		w.ending[s.ID] = true
 		w.add(w.endStranger(on, s))
 	}

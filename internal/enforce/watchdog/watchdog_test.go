@@ -427,6 +427,25 @@ func TestStrangerThatComesAndGoes(t *testing.T) {
 	}
 }
 
+// A pod that joins a shared claim is a stranger until the driver of Kubernetes has looked.
+// One that stays a stranger is ended.
+func TestStrangerOfAPod(t *testing.T) {
+	world := newWorld()
+	world.ends[pid(7)] = 0
+	w := world.watchdog(Warn, Kill)
+	for first := world.next(); world.sampled.Sub(first) < joining; {
+		w.Look(gpuA, world.sampled, nil, []Stranger{{ID: pid(7), Pod: "5f3c"}})
+		if len(w.errands) > 0 {
+			t.Fatalf("ended after %s", world.sampled.Sub(first))
+		}
+		world.next()
+	}
+	w.Look(gpuA, world.sampled, nil, []Stranger{{ID: pid(7), Pod: "5f3c"}})
+	if got := world.codes(); got != "foreign_use" || len(w.errands) != 1 {
+		t.Errorf("events: %s; %d to be ended", got, len(w.errands))
+	}
+}
+
 func TestStrangers(t *testing.T) {
 	plain := Stranger{ID: pid(7), Name: "python", User: "bob", Memory: 300}
 	orphan := Stranger{ID: pid(8), Name: "worker", Memory: 500, Ended: "train"}
