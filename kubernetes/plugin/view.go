@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/kubernetes/export"
 	"github.com/berth-gpu/berth/kubernetes/slice"
 )
@@ -79,8 +80,10 @@ func (d *Driver) Claims() (int, []export.Claim) {
 	return len(d.known), all
 }
 
-// Node returns the page of the node. It has no processes: anybody in the cluster may read
-// it.
+// Node returns the page of the node. Anybody who reaches the driver may read it, so it is
+// made of fields that are listed here, whatever else the daemon tells an operator: the
+// state of each device, who holds its leases and how much, and the pods that these are
+// for.
 func (d *Driver) Node() api.Node {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -91,16 +94,17 @@ func (d *Driver) Node() api.Node {
 	if d.status == nil {
 		return n
 	}
-	status := *d.status
-	status.GPUs = slices.Clone(status.GPUs)
-	for i := range status.GPUs {
-		status.GPUs[i] = withoutProcesses(status.GPUs[i])
+	n.Status = &api.StatusAll{
+		Host: d.status.Host, Version: d.status.Version, Monitoring: d.status.Monitoring, Note: d.status.Note,
+		GPUs: make([]api.Status, len(d.status.GPUs)), Utilization: d.status.Utilization, Machine: d.status.Machine,
 	}
-	n.Status = &status
-	for _, l := range d.facts.Leases {
-		l.Processes, l.Holder.PID, l.Heir, l.Launch = nil, 0, 0, nil // a copy
-		one := api.PodLease{Lease: l}
-		if st := d.known[l.ID]; st != nil && slice.Own(&l) {
+	for i := range d.status.GPUs {
+		n.Status.GPUs[i] = shownDevice(&d.status.GPUs[i])
+	}
+	for i := range d.facts.Leases {
+		l := &d.facts.Leases[i]
+		one := api.PodLease{Lease: shownLease(l)}
+		if st := d.known[l.ID]; st != nil && slice.Own(l) {
 			one.Namespace, one.Claim = st.Namespace, st.Name
 			for _, p := range st.Pods {
 				one.Pods = append(one.Pods, p.Name)
@@ -111,15 +115,40 @@ func (d *Driver) Node() api.Node {
 	return n
 }
 
-func withoutProcesses(s api.Status) api.Status {
-	if s.Sample != nil {
-		sample := *s.Sample
-		sample.Processes, sample.ProcessUtilization = nil, nil
-		s.Sample = &sample
+// shownDevice returns what the page shows of a device.
+func shownDevice(s *api.Status) api.Status {
+	shown := api.Status{
+		Device: s.Device, State: s.State, Since: s.Since, Reason: s.Reason, StateCause: s.StateCause,
+		Multiplier: s.Multiplier, Cause: s.Cause, Slower: s.Slower, Health: s.Health, Stale: s.Stale,
+		Slots: s.Slots, Trust: s.Trust, Drain: s.Drain,
 	}
-	s.Leases = slices.Clone(s.Leases)
+	if m := s.Sample; m != nil {
+		shown.Sample = &gpu.Sample{
+			GPU: m.GPU, Name: m.Name, Time: m.Time, State: m.State, Utilization: m.Utilization, MemoryBusy: m.MemoryBusy,
+			MemoryTotal: m.MemoryTotal, MemoryUsed: m.MemoryUsed, MemoryFree: m.MemoryFree, MemoryShare: m.MemoryShare, Blind: m.Blind,
+			Temperature: m.Temperature, MemoryTemperature: m.MemoryTemperature, Power: m.Power, PowerOf: m.PowerOf,
+			ClockSM: m.ClockSM, ClockMemory: m.ClockMemory, Throttle: m.Throttle,
+		}
+	}
 	for i := range s.Leases {
-		s.Leases[i].Holder.PID = 0
+		l := &s.Leases[i]
+		shown.Leases = append(shown.Leases, api.DeviceLease{
+			ID: l.ID, Holder: shownHolder(l.Holder), State: l.State, Memory: l.Memory, Measured: l.Measured, Slots: l.Slots, Granted: l.Granted,
+		})
 	}
-	return s
+	return shown
+}
+
+// shownLease returns what the page shows of a lease.
+func shownLease(l *api.Lease) api.Lease {
+	return api.Lease{
+		ID: l.ID, Fence: l.Fence, State: l.State, Parent: l.Parent, Holder: shownHolder(l.Holder), Binding: l.Binding,
+		Granted: l.Granted, Parts: l.Parts, Priority: l.Priority, EnforcedBy: l.EnforcedBy,
+		Exclusive: l.Exclusive, Pool: l.Pool, FromPool: l.FromPool,
+	}
+}
+
+// shownHolder returns what the page shows of a holder: whose lease it is.
+func shownHolder(h api.Holder) api.Holder {
+	return api.Holder{Service: h.Service, Name: h.Name, User: h.User, UID: h.UID}
 }
