@@ -122,7 +122,7 @@ func Read(c *resourcev1.ResourceClaim, node string) (Claim, error) {
 		}
 	}
 	var err error
-	if out.Pods, err = pods(c); err != nil {
+	if out.Pods, err = Pods(c); err != nil {
 		return Claim{}, err
 	}
 	if out.Parts, err = parts(found); err != nil {
@@ -135,8 +135,8 @@ func Read(c *resourcev1.ResourceClaim, node string) (Claim, error) {
 	return out, nil
 }
 
-// pods lists the pods that a claim is reserved for.
-func pods(c *resourcev1.ResourceClaim) ([]Pod, error) {
+// Pods lists the pods that a claim is reserved for. Its errors are of type [*Refusal].
+func Pods(c *resourcev1.ResourceClaim) ([]Pod, error) {
 	var list []Pod
 	for _, r := range c.Status.ReservedFor {
 		if r.APIGroup != "" || r.Resource != "pods" {
@@ -207,6 +207,9 @@ func amount(r resourcev1.DeviceRequestAllocationResult, name resourcev1.Qualifie
 		// The scheduler gives nothing to a claim for nothing while a device has less than
 		// the least amount, and a lease without memory has no limit.
 		return 0, refuse(BadCapacity, "the claim asks for no memory of device %s, so nothing would limit its programs; ask for some, or leave the amount out", r.Device)
+	}
+	if q.IsZero() && name == words.Slots {
+		return 0, refuse(BadCapacity, "the claim asks for no slot of device %s, so nothing would limit how many share it; ask for one, or leave the amount out", r.Device)
 	}
 	return (q.Value() + unit - 1) / unit, nil
 }

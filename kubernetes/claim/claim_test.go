@@ -79,10 +79,10 @@ func TestRead(t *testing.T) {
 	}{
 		{"one share", []result{other, got("gpu", "gpu-1", "s1", "8Gi 1"), elsewhere},
 			[]Part{{Device: "gpu-1", Pool: node, Requests: []string{"gpu"}, Memory: 8192, Slots: 1, Shares: []Share{{"gpu", "s1"}}}}, false},
-		{"two shares of one device", []result{got("a", "gpu-1", "s1", "8Gi 1"), got("b", "gpu-2", "s2", "1Gi 0"), got("b", "gpu-1", "s3", "1Gi 2"), got("b", "gpu-1", "s4", "1Mi 0")},
+		{"two shares of one device", []result{got("a", "gpu-1", "s1", "8Gi 1"), got("b", "gpu-2", "s2", "1Gi 1"), got("b", "gpu-1", "s3", "1Gi 2"), got("b", "gpu-1", "s4", "1Mi 1")},
 			[]Part{
-				{Device: "gpu-1", Pool: node, Requests: []string{"a", "b"}, Memory: 9217, Slots: 3, Shares: []Share{{"a", "s1"}, {"b", "s3"}, {"b", "s4"}}},
-				{Device: "gpu-2", Pool: node, Requests: []string{"b"}, Memory: 1024, Shares: []Share{{"b", "s2"}}},
+				{Device: "gpu-1", Pool: node, Requests: []string{"a", "b"}, Memory: 9217, Slots: 4, Shares: []Share{{"a", "s1"}, {"b", "s3"}, {"b", "s4"}}},
+				{Device: "gpu-2", Pool: node, Requests: []string{"b"}, Memory: 1024, Slots: 1, Shares: []Share{{"b", "s2"}}},
 			}, false},
 		{"a fixed share", []result{got("gpu", "gpu-1-s0", "", "")},
 			[]Part{{Device: "gpu-1-s0", Pool: node, Requests: []string{"gpu"}, Fixed: true, Shares: []Share{{"gpu", ""}}}}, false},
@@ -115,7 +115,7 @@ func TestAmounts(t *testing.T) {
 		slots   int
 		refused string
 	}{
-		{"8Gi 1", 8192, 1, ""}, {"8589934592 1", 8192, 1, ""}, {"8589934593 1", 8193, 1, ""}, {"1 0", 1, 0, ""}, {"0 1", 0, 0, "no memory"},
+		{"8Gi 1", 8192, 1, ""}, {"8589934592 1", 8192, 1, ""}, {"8589934593 1", 8193, 1, ""}, {"1 1", 1, 1, ""}, {"1 0", 0, 0, "no slot"}, {"0 1", 0, 0, "no memory"},
 		{"10G 1", 9537, 1, ""}, {"500m 1500m", 1, 2, ""}, {"1Pi 65536", 1 << 30, 65536, ""},
 		{"-1 1", 0, 0, "memory"}, {"1Gi -1", 0, 0, "slots"}, {"2Pi 1", 0, 0, "memory"}, {"9e30 1", 0, 0, "memory"}, {"1Gi 65537", 0, 0, "slots"}, {"1Gi 1e18", 0, 0, "slots"},
 	} {

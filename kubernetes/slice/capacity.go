@@ -46,6 +46,10 @@ func uses(leases []api.Lease) map[string]use {
 				u.over += max(measured-p.Memory, 0)
 			case l.State == "parked": // its memory is not on the device
 				u.leases++
+			case l.FromPool != "": // the pool, which is a lease too, has its memory
+				u.leases++
+				u.memory += max(measured-p.Memory, 0)
+				u.slots += p.Slots
 			default:
 				u.leases++
 				u.memory += max(p.Memory, measured)
@@ -102,12 +106,17 @@ func memoryCapacity(value, least gpu.MiB) resourcev1.DeviceCapacity {
 	return ranged(mebibytes(value), mebibytes(value), mebibytes(least), mebibytes(1))
 }
 
-// slotCapacity returns the slots of a device that claims share.
+// slotCapacity returns the slots of a device that claims share. Each takes one at least,
+// because slots bound how many share it.
 func slotCapacity(value int) resourcev1.DeviceCapacity {
-	if value < 1 {
-		return unfit(count(0), count(1))
+	one := count(1)
+	switch {
+	case value < 1:
+		return unfit(count(0), one)
+	case value == 1: // the API server accepts a range only with a second step in it
+		return resourcev1.DeviceCapacity{Value: one, RequestPolicy: &resourcev1.CapacityRequestPolicy{Default: &one, ValidValues: []resource.Quantity{one}}}
 	}
-	return ranged(count(int64(value)), count(1), count(0), count(1))
+	return ranged(count(int64(value)), one, one, one)
 }
 
 // ranged returns a capacity from which claims take any amount from least on, in steps.

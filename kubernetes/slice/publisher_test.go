@@ -120,7 +120,7 @@ func TestOneDevice(t *testing.T) {
 		{"little memory", memory, "1Mi", "600Mi", true},
 		{"too much memory", memory, "200Gi", "200Gi", false},
 		{"slots that nobody names", slots, "", "1", true},
-		{"no slots", slots, "0", "0", true},
+		{"no slots", slots, "0", "1", true},
 		{"all slots", slots, "4", "4", true},
 		{"too many slots", slots, "5", "5", false},
 	} {
@@ -164,6 +164,15 @@ func TestMemoryOfOthers(t *testing.T) {
 		{"a lease without a scope", func(m *machine) { m.lease(0, 51200, 1, "") }, "92059Mi 3"},
 		{"one that uses more than it holds", func(m *machine) { m.lease(0, 1024, 1, "").Parts[0].Measured = gpu.Some(gpu.MiB(51200)) }, "92059Mi 3"},
 		{"one that is scoped to a unit", func(m *machine) { m.lease(0, 51200, 1, "").Scope = []string{"podman-1.scope", "nginx.service"} }, "92059Mi 3"},
+		{"leases from a pool, which has their memory", func(m *machine) {
+			m.lease(0, 51200, 0, "").Pool = &api.Pool{Taken: 40960, Leases: 1}
+			m.lease(0, 40960, 1, "").FromPool = "lease-0"
+		}, "92059Mi 3"},
+		{"one from a pool that uses more than it holds", func(m *machine) {
+			m.lease(0, 51200, 0, "")
+			l := m.lease(0, 1024, 1, "")
+			l.FromPool, l.Parts[0].Measured = "lease-0", gpu.Some(gpu.MiB(2048))
+		}, "91035Mi 3"},
 		{"one that is parked", func(m *machine) { m.lease(0, 51200, 1, "").State = "parked" }, "143259Mi 4"},
 		{"one that waits", func(m *machine) { m.lease(0, 51200, 1, "").State = "waiting" }, "143259Mi 4"},
 		{"one on another device", func(m *machine) { m.lease(1, 51200, 1, "") }, "143259Mi 4"},
@@ -188,6 +197,10 @@ func TestMemoryOfOthers(t *testing.T) {
 			memory, slots := l.devices[n].Capacity["memory"], l.devices[n].Capacity["slots"]
 			_, enough := consumed(memory, nil)
 			_, free := consumed(slots, nil)
+			none := resource.MustParse("0")
+			if got, fits := consumed(slots, &none); fits && got.Sign() == 0 && slots.Value.Sign() > 0 {
+				t.Error("a claim for no slot shares the device")
+			}
 			least := resource.MustParse("600Mi")
 			if fits := enough && free; fits != (memory.Value.Cmp(least) > 0 && slots.Value.Sign() > 0) {
 				t.Errorf("a claim that names no amount fits: %v", fits)

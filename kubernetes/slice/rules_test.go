@@ -95,9 +95,14 @@ func brokenAttribute(name string, a resourcev1.DeviceAttribute, complain func(st
 
 func brokenPolicy(name string, c resourcev1.DeviceCapacity, complain func(string, ...any)) {
 	p := c.RequestPolicy
-	if p.Default == nil || len(p.ValidValues) > 0 {
-		complain("%s has no default, or values", name)
+	if p.Default == nil || len(p.ValidValues) > 0 && p.ValidRange != nil {
+		complain("%s has no default, or values and a range", name)
 		return
+	}
+	for _, v := range p.ValidValues {
+		if v.Cmp(c.Value) > 0 || p.Default.Cmp(v) != 0 {
+			complain("%s has the value %s, and the default %s", name, v.String(), p.Default.String())
+		}
 	}
 	r := p.ValidRange
 	if r == nil {
@@ -159,6 +164,8 @@ func consumed(c resourcev1.DeviceCapacity, want *resource.Quantity) (resource.Qu
 	case want == nil && p != nil && p.Default != nil:
 		got = *p.Default
 	case want == nil:
+	case p != nil && len(p.ValidValues) > 0 && want.Cmp(p.ValidValues[0]) < 0:
+		got = p.ValidValues[0]
 	case p == nil || p.ValidRange == nil:
 		got = *want
 	case want.Cmp(*p.ValidRange.Min) < 0:
