@@ -41,10 +41,7 @@ const (
 
 // enforcement returns enforce and caps of the request.
 func (p Parameters) enforcement(alone bool) (enforce string, caps []string) {
-	caps = p.Caps
-	if caps == nil {
-		caps = []string{"cupy", "jax"}
-	}
+	caps = p.libraries()
 	switch enforce = p.Enforce; {
 	case enforce == none || enforce == watchdog:
 		return enforce, nil
@@ -54,6 +51,14 @@ func (p Parameters) enforcement(alone bool) (enforce string, caps []string) {
 		return auto, caps
 	}
 	return enforce, caps
+}
+
+// libraries returns the libraries that limit themselves.
+func (p Parameters) libraries() []string {
+	if p.Caps == nil {
+		return []string{"cupy", "jax"}
+	}
+	return p.Caps
 }
 
 // parametersOf returns the parameters for the requests of a claim. One claim is one
@@ -138,8 +143,30 @@ func (s said) allowed(class Parameters) error {
 		return errors.New("socket: only a device class can set it")
 	case s.service != nil && class.Service != "" && *s.service != class.Service:
 		return fmt.Errorf("service: the device class sets it to %s, and a claim cannot change that", quote(class.Service))
-	case s.enforce != nil && *s.enforce == none && class.Enforce != "" && class.Enforce != none:
-		return fmt.Errorf("enforce: the device class sets it to %s, and a claim cannot turn that off", class.Enforce)
+	}
+	return s.noWeaker(class)
+}
+
+// strength orders the values of enforce: a later one holds a program to no less.
+var strength = []string{none, watchdog, auto, framework}
+
+// noWeaker returns an error if a claim takes away a limit that its class sets: by another
+// enforce, or by libraries that it leaves out. A class that names libraries only means auto.
+func (s said) noWeaker(class Parameters) error {
+	set := class.Enforce
+	if set == "" && len(class.Caps) > 0 {
+		set = auto
+	}
+	if s.enforce != nil && slices.Index(strength, *s.enforce) < slices.Index(strength, set) {
+		return fmt.Errorf("enforce: the device class sets it to %s, and a claim cannot turn that off; leave it out", set)
+	}
+	if s.caps == nil || set != auto && set != framework {
+		return nil
+	}
+	for _, library := range class.libraries() {
+		if !slices.Contains(s.caps, library) {
+			return fmt.Errorf("caps: the device class limits %s, and a claim cannot turn that off; name them too, or leave caps out", strings.Join(class.libraries(), ", "))
+		}
 	}
 	return nil
 }
