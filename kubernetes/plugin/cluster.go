@@ -29,6 +29,9 @@ type cluster interface {
 	claim(ctx context.Context, namespace, name string, fresh bool) (*resourcev1.ResourceClaim, error)
 	// claimWith returns the claim of a namespace with a UID, or nil if it does not exist.
 	claimWith(ctx context.Context, namespace, uid string) (*resourcev1.ResourceClaim, error)
+	// published returns the devices of a node that this driver, or an earlier one, has
+	// published.
+	published(ctx context.Context, node string) ([]resourcev1.Device, error)
 	// report writes the status of this driver's devices of a claim.
 	report(ctx context.Context, c *resourcev1.ResourceClaim, devices []*resourceapply.AllocatedDeviceStatusApplyConfiguration) error
 	// warn sends an event about a pod. It does not wait.
@@ -89,6 +92,28 @@ func (k *kube) claimWith(ctx context.Context, namespace, uid string) (*resourcev
 			return nil, nil
 		}
 	}
+}
+
+func (k *kube) published(ctx context.Context, node string) ([]resourcev1.Device, error) {
+	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
+	defer cancel()
+	list, err := k.client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{
+		FieldSelector: resourcev1.ResourceSliceSelectorNodeName + "=" + node + "," + resourcev1.ResourceSliceSelectorDriver + "=" + words.Driver,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the devices of node %s: %w", node, err)
+	}
+	newest := int64(0)
+	for i := range list.Items {
+		newest = max(newest, list.Items[i].Spec.Pool.Generation)
+	}
+	var all []resourcev1.Device
+	for i := range list.Items {
+		if spec := &list.Items[i].Spec; spec.Pool.Name == node && spec.Pool.Generation == newest {
+			all = append(all, spec.Devices...)
+		}
+	}
+	return all, nil
 }
 
 func (k *kube) report(ctx context.Context, c *resourcev1.ResourceClaim, devices []*resourceapply.AllocatedDeviceStatusApplyConfiguration) error {

@@ -103,6 +103,7 @@ type Driver struct {
 	root       map[string]string // PCIe root complex, by PCI address
 	devicesNow []resourcev1.Device
 	publishDue bool // whether the devices have to be published
+	inherited  bool // whether the devices of an earlier driver were looked at; only watch has it
 	health     []slice.Health
 	healthNews chan struct{} // closed when health changes
 	registered bool

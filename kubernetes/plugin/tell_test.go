@@ -31,6 +31,8 @@ type paper struct {
 	status   map[string]metav1.ConditionStatus
 	messages map[string]string
 	warnings []string
+	devices  []resourcev1.Device // of an earlier driver
+	fails    error               // of a question for them
 }
 
 func (p *paper) claim(context.Context, string, string, bool) (*resourcev1.ResourceClaim, error) {
@@ -39,6 +41,10 @@ func (p *paper) claim(context.Context, string, string, bool) (*resourcev1.Resour
 
 func (p *paper) claimWith(context.Context, string, string) (*resourcev1.ResourceClaim, error) {
 	return p.held, nil
+}
+
+func (p *paper) published(context.Context, string) ([]resourcev1.Device, error) {
+	return p.devices, p.fails
 }
 
 func (p *paper) report(_ context.Context, _ *resourcev1.ResourceClaim, devices []*resourceapply.AllocatedDeviceStatusApplyConfiguration) error {

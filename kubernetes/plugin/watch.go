@@ -49,6 +49,9 @@ func (d *Driver) watch(ctx context.Context) {
 // publication. Only one goroutine may call it.
 func (d *Driver) look(ctx context.Context) error {
 	err := d.refresh(ctx)
+	if err != nil {
+		err = errors.Join(err, d.inherit(ctx))
+	}
 	d.mu.Lock()
 	devices, due := d.devicesNow, d.publishDue
 	d.publishDue = false
@@ -68,8 +71,30 @@ func (d *Driver) look(ctx context.Context) error {
 	return err
 }
 
+// inherit taints the devices that an earlier driver has published, if the daemon has not
+// answered since this driver began: the publisher knows none of them.
+func (d *Driver) inherit(ctx context.Context) error {
+	d.mu.Lock()
+	due := d.status == nil && !d.inherited && d.shape.Taints && time.Since(d.began) >= slice.Patience
+	d.mu.Unlock()
+	if !due {
+		return nil
+	}
+	left, err := d.cluster.published(ctx, d.o.Node)
+	if err != nil {
+		d.o.Metrics.ClusterFailed("list_devices", err)
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.inherited = true; d.status == nil && len(left) > 0 {
+		d.devicesNow, d.publishDue = slice.Away(left), true
+		d.taints = taintsOf(d.devicesNow)
+	}
+	return nil
+}
+
 // refresh reads the daemon and finds out whether its devices have to be published again.
-// If the daemon was never seen, the devices of an earlier driver stay.
 func (d *Driver) refresh(ctx context.Context) error {
 	err := d.read(ctx)
 	d.mu.Lock()

@@ -235,7 +235,7 @@ func (d *device) troubles(now time.Time, silent time.Duration, s Shape, away str
 		list = append(list, trouble{key: words.Drain, value: "mig", effect: schedule, health: gpu.Healthy})
 	}
 	switch {
-	case silent >= patience:
+	case silent >= Patience:
 		list = append(list, trouble{key: words.Away, effect: schedule, health: gpu.HealthUnknown, text: away})
 	case silent > 0:
 		list = append(list, trouble{health: gpu.HealthUnknown, text: away})

@@ -461,3 +461,17 @@ func TestSplit(t *testing.T) {
 		t.Errorf("no devices make %d slices; a pool has one at least", n)
 	}
 }
+
+// The devices of an earlier driver keep what it said of them, and get one taint.
+func TestAway(t *testing.T) {
+	p, m := New("node-1"), h200s(2)
+	m.Status[1].Drain = &api.Drain{By: "ada"}
+	left := next(t, p, 0, m, ordinary)
+	away := look{devices: Away(Away(left.devices))}
+	want(t, "the first device", away.marks(0), "daemon:NoSchedule")
+	want(t, "the second device", away.marks(1), left.marks(1)+" daemon:NoSchedule")
+	want(t, "capacity", away.holds(0), left.holds(0))
+	if len(left.devices[0].Taints) != 0 {
+		t.Error("the devices that were given are changed")
+	}
+}

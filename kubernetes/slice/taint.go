@@ -2,6 +2,7 @@ package slice
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,7 +24,8 @@ const (
 )
 
 const (
-	patience = 10 * time.Second // how long the daemon may be silent before its devices are tainted
+	// Patience is how long the daemon may be silent before its devices are tainted.
+	Patience = 10 * time.Second
 	lostFor  = 30 * time.Second // how long a device must be lost before pods are moved away
 )
 
@@ -111,6 +113,20 @@ func taints(list []trouble) []resourcev1.DeviceTaint {
 		out = append(out, resourcev1.DeviceTaint{Key: words.Driver + "/" + t.key, Value: t.value, Effect: t.effect})
 	}
 	return out
+}
+
+// Away returns devices that an earlier driver published, each with the taint of a daemon
+// that does not answer.
+func Away(left []resourcev1.Device) []resourcev1.Device {
+	all := copied(left)
+	taint := taints([]trouble{{key: words.Away, effect: resourcev1.DeviceTaintEffectNoSchedule}})[0]
+	for i := range all {
+		have := func(t resourcev1.DeviceTaint) bool { return t.Key == taint.Key }
+		if !slices.ContainsFunc(all[i].Taints, have) {
+			all[i].Taints = append(all[i].Taints, taint)
+		}
+	}
+	return all
 }
 
 // closed reports whether no new pod may have a device.
