@@ -11,8 +11,8 @@ import (
 )
 
 // teller writes the results into the status of claims, and events on their pods. Both are
-// best effort: no Prepare waits for them, and teller retries a few times if the API
-// server refuses.
+// best effort: no Prepare waits for them. If the API server refuses, teller tries again
+// until it takes the status, or the claim is gone.
 type teller struct {
 	d    *Driver
 	news chan struct{}
@@ -190,9 +190,9 @@ func (t *teller) forget(uid string) {
 	delete(t.reports, uid)
 }
 
-// maxTries is the most tries to write a status until something changes, with pauses that
-// double from one second on.
-const maxTries = 7
+// longestPause limits the pauses between two tries to write a status, which double from two
+// seconds on.
+const longestPause = 5 * time.Minute
 
 // run writes reports until ctx ends.
 func (t *teller) run(ctx context.Context) {
@@ -212,7 +212,7 @@ func (t *teller) writeDue(ctx context.Context) time.Duration {
 	t.mu.Lock()
 	due := map[string]report{}
 	for uid, r := range t.reports {
-		if r.written || r.tries >= maxTries || r.lease.ID == "" && r.refused == "" { // nothing is known of it yet
+		if r.written || r.lease.ID == "" && r.refused == "" { // nothing is known of it yet
 			continue
 		}
 		if wait := time.Until(r.next); wait > 0 {
@@ -232,8 +232,8 @@ func (t *teller) writeDue(ctx context.Context) time.Duration {
 		t.d.o.Log.Warn("claim status not written", "namespace", r.st.Namespace, "claim", r.st.Name, "try", r.tries+1, "err", err)
 		t.mu.Lock()
 		if now := t.reports[uid]; now != nil {
-			now.written, now.tries = false, now.tries+1
-			wait := time.Second << now.tries
+			now.written, now.tries = false, min(now.tries+1, 16)
+			wait := min(time.Second<<now.tries, longestPause)
 			now.next, pause = time.Now().Add(wait), min(pause, wait)
 		}
 		t.mu.Unlock()
