@@ -112,11 +112,7 @@ func (d *Driver) prepare(ctx context.Context, c *resourcev1.ResourceClaim, only 
 	if err != nil {
 		return nil, err
 	}
-	want, err := claim.Read(c, d.o.Node)
-	if err != nil {
-		return nil, err
-	}
-	st, fresh, err := d.begin(ctx, c, want, only)
+	st, fresh, err := d.begin(ctx, c, only)
 	if err != nil {
 		return nil, err
 	}
@@ -169,12 +165,13 @@ func (d *Driver) still(ctx context.Context, c *resourcev1.ResourceClaim) (*resou
 }
 
 // begin returns the state of a claim: that of an earlier Prepare if it was for the same
-// allocation, else a new one, which is fresh.
-func (d *Driver) begin(ctx context.Context, c *resourcev1.ResourceClaim, want claim.Claim, only bool) (st *state, fresh bool, err error) {
+// allocation, else a new one, which is fresh. What an earlier Prepare has read is not judged
+// again: a driver of another version may refuse it.
+func (d *Driver) begin(ctx context.Context, c *resourcev1.ResourceClaim, only bool) (st *state, fresh bool, err error) {
 	all := results(c, d.o.Node)
-	before, err := d.states.get(want.UID)
+	before, err := d.states.get(string(c.UID))
 	if err != nil {
-		d.o.Log.Warn("state file ignored", "uid", want.UID, "err", err)
+		d.o.Log.Warn("state file ignored", "uid", c.UID, "err", err)
 	}
 	if before != nil && !before.sameAllocation(all) {
 		// The scheduler gave the claim other devices, and nobody ended the lease of the
@@ -185,12 +182,20 @@ func (d *Driver) begin(ctx context.Context, c *resourcev1.ResourceClaim, want cl
 		before = nil
 	}
 	if before != nil {
-		if _, left := before.join(want.Pods); len(left) > 0 { // else the daemon would have too many
+		pods, err := claim.Pods(c)
+		if err != nil {
+			return nil, false, err
+		}
+		if _, left := before.join(pods); len(left) > 0 { // else the daemon would have too many
 			if _, err := d.rescope(ctx, before, 0, nil, left); err != nil && problemCode(err) != codeUnknown {
 				return nil, false, err
 			}
 		}
 		return before, false, nil
+	}
+	want, err := claim.Read(c, d.o.Node)
+	if err != nil {
+		return nil, false, err
 	}
 	for i := range all {
 		share, ok := d.find(all[i].Device)
@@ -273,7 +278,7 @@ func (d *Driver) hold(ctx context.Context, c *resourcev1.ResourceClaim, st *stat
 	}
 	d.o.Step(StepChecked)
 	st.Fence = held.Fence
-	return held, d.writeCDI(st, held)
+	return held, d.writeCDI(ctx, st, held)
 }
 
 // giveUp undoes a Prepare that comes too late.
@@ -381,8 +386,15 @@ func (d *Driver) isolation(device gpu.Device) string {
 	return cdi.Vendor
 }
 
-// writeCDI writes the CDI file of a state.
-func (d *Driver) writeCDI(st *state, held api.Lease) error {
+// writeCDI writes the CDI file of a state. Whatever was true when the claim was first
+// prepared, the file gives a container the daemon's socket only if the daemon turns away
+// callers without a token now.
+func (d *Driver) writeCDI(ctx context.Context, st *state, held api.Lease) error {
+	if st.Socket {
+		if err := d.closedSocket(ctx); err != nil {
+			return err
+		}
+	}
 	isolation := cdi.Vendor
 	for _, uuid := range st.gpus() {
 		device, ok := d.device(uuid)

@@ -169,11 +169,16 @@ func (d *Driver) used(ctx context.Context, uid string) (bool, error) {
 
 // reconcileHeld ensures that a claim has its lease, its pods and its CDI file.
 func (d *Driver) reconcileHeld(ctx context.Context, c *resourcev1.ResourceClaim, st *state, held api.Lease, stands bool) error {
-	want, err := claim.Read(c, d.o.Node)
+	pods, err := claim.Pods(c) // and nothing else of it, which a driver of another version may refuse
 	if err != nil {
-		return err // it was prepared, so it could be read: a driver of another version
+		return err
 	}
-	added, left := st.join(want.Pods)
+	if st.Socket {
+		if err := d.stillClosed(ctx, st); err != nil {
+			return err
+		}
+	}
+	added, left := st.join(pods)
 	written, err := d.o.CDI.List()
 	if err != nil {
 		return err
@@ -191,6 +196,17 @@ func (d *Driver) reconcileHeld(ctx context.Context, c *resourcev1.ResourceClaim,
 	return nil
 }
 
+// stillClosed returns an error if the claim's containers would reach a daemon that serves
+// callers from containers without a token, and removes the CDI file, so that no other
+// container gets the socket. The repair of a claim writes the file again.
+func (d *Driver) stillClosed(ctx context.Context, st *state) error {
+	err := d.closedSocket(ctx)
+	if refused := (*refusal)(nil); errors.As(err, &refused) {
+		err = errors.Join(err, d.o.CDI.Remove(st.UID))
+	}
+	return err
+}
+
 // repair asks for the lease of a state again, and writes its CDI file. If the lease still
 // exists, the daemon answers with it.
 func (d *Driver) repair(ctx context.Context, st *state) error {
@@ -202,7 +218,7 @@ func (d *Driver) repair(ctx context.Context, st *state) error {
 	if err != nil {
 		return err
 	}
-	if err := d.writeCDI(st, held); err != nil {
+	if err := d.writeCDI(ctx, st, held); err != nil {
 		return err
 	}
 	st.Fence = held.Fence
