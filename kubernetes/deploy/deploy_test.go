@@ -175,6 +175,36 @@ func TestManifestsAreValid(t *testing.T) {
 }
 
 // The driver runs without privileges, and sees only the folders that it needs.
+// Kustomize changes the namespace of everything but the text of a condition. The policies
+// hold the driver's account in whatever namespace.
+func TestThePoliciesMatchTheDriverInEveryNamespace(t *testing.T) {
+	account := regexp.MustCompile(`^request\.userInfo\.username\.matches\("(.*)"\)$`)
+	n := 0
+	for _, o := range objects(t, "base") {
+		p, is := o.(*admissionv1.ValidatingAdmissionPolicy)
+		if !is {
+			continue
+		}
+		n++
+		m := account.FindStringSubmatch(p.Spec.MatchConditions[0].Expression)
+		if m == nil {
+			t.Errorf("%s: %s", p.Name, p.Spec.MatchConditions[0].Expression)
+			continue
+		}
+		for name, want := range map[string]bool{
+			"system:serviceaccount:berth-system:berth-dra": true, "system:serviceaccount:gpu:berth-dra": true,
+			"system:serviceaccount:gpu:other-berth-dra": false, "system:serviceaccount:berth-dra:default": false, "system:admin": false,
+		} {
+			if got := regexp.MustCompile(m[1]).MatchString(name); got != want {
+				t.Errorf("%s matches %s: %t", p.Name, name, got)
+			}
+		}
+	}
+	if n != 2 {
+		t.Errorf("there are %d policies", n)
+	}
+}
+
 func TestTheDriverIsConfined(t *testing.T) {
 	all := objects(t, "base")
 	set := the(t, all, func(d *appsv1.DaemonSet) bool { return d.Name == "berth-dra" })
