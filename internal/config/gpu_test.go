@@ -2,10 +2,13 @@ package config_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"flag"
 	"os"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,6 +64,30 @@ func TestForFollowsTheSectionAround(t *testing.T) {
 	want.Throttle, want.PowerLeast, want.FanCurve = "advise", gpu.Some[gpu.Watts](200), "40:100"
 	if got := g.For("GPU-1"); !reflect.DeepEqual(got, want) {
 		t.Errorf("a device with overrides: got %+v, want %+v", got, want)
+	}
+}
+
+// The page of settings names those of single devices, and no others.
+func TestSettingsOfSingleDevicesAreNamed(t *testing.T) {
+	page, err := os.ReadFile("../../docs/reference/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sentence := regexp.MustCompile("(?s)These settings of `gpu`\\s+can also be set for single devices, under `gpu.devices.UUID`: (.*?)\\.\n").FindSubmatch(page)
+	if sentence == nil {
+		t.Fatal("the page does not name them")
+	}
+	var named []string
+	for _, m := range regexp.MustCompile("`([a-z_]+)`").FindAllSubmatch(sentence[1], -1) {
+		named = append(named, string(m[1]))
+	}
+	var want []string
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[config.DeviceOverride]()) {
+		of, _ := reflect.TypeFor[config.GPU]().FieldByName(f.Name)
+		want = append(want, cmp.Or(of.Tag.Get("key"), of.Tag.Get("json")))
+	}
+	if !slices.Equal(named, want) {
+		t.Errorf("the page names %q, and there are %q", named, want)
 	}
 }
 
