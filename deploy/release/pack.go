@@ -175,7 +175,7 @@ func (o *options) info(format, stage string, items []item) (*nfpm.Info, error) {
 		info.Release = "1"
 		info.RPM.Compression, info.RPM.BuildHost, info.RPM.Summary = "gzip", "localhost", summary
 		info.Depends = []string{"glibc >= " + libc, "systemd"}
-		err = o.scripts(filepath.Join(stage, "scripts"), "rpm", nil, &info.Scripts.PostInstall, &info.Scripts.PreRemove, &info.Scripts.PostRemove)
+		err = o.scripts(filepath.Join(stage, "scripts"), "rpm", &info.Scripts.PreInstall, &info.Scripts.PostInstall, &info.Scripts.PreRemove, &info.Scripts.PostRemove)
 	}
 	if err != nil {
 		return nil, err
@@ -190,17 +190,14 @@ func (o *options) scripts(folder, format string, places ...*string) error {
 	if err != nil {
 		return err
 	}
-	names := map[string][]string{"deb": {"preinst", "postinst", "prerm", "postrm"}, "rpm": {"", "post", "preun", "postun"}}[format]
+	names := map[string][]string{"deb": {"preinst", "postinst", "prerm", "postrm"}, "rpm": {"../deb/preinst", "post", "preun", "postun"}}[format]
 	for n, place := range places {
-		if place == nil {
-			continue
-		}
 		text, err := os.ReadFile(filepath.Join(o.repository, "deploy/release", format, names[n]))
 		if err != nil {
 			return err
 		}
 		text = bytes.ReplaceAll(text, []byte("@ENTRIES@"), []byte(strconv.Itoa(entries)))
-		*place = filepath.Join(folder, names[n])
+		*place = filepath.Join(folder, filepath.Base(names[n]))
 		if err := errors.Join(os.MkdirAll(folder, 0o755), os.WriteFile(*place, text, 0o755)); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -117,6 +118,50 @@ func TestDebianPackage(t *testing.T) {
 		if strings.Contains(string(text), "@ENTRIES@") || strings.Contains(string(text), "=/usr/local/bin") {
 			t.Errorf("%s has a place that nothing was put into", name)
 		}
+	}
+}
+
+// A package that cannot read the journal is refused before anything changes, wherever the
+// configuration puts the state, by apt and by rpm.
+func TestAnOlderPackageIsRefused(t *testing.T) {
+	text, err := os.ReadFile("deb/preinst")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		config, journal, args string
+		refused               bool
+	}{
+		"nothing is there":               {"", "", "install", false},
+		"a journal of the same version":  {"", `var/lib/berth {"v":7}`, "upgrade", false},
+		"a newer journal":                {"", `var/lib/berth {"v":8}`, "upgrade", true},
+		"the way back of apt":            {"", `var/lib/berth {"v":8}`, "abort-upgrade", false},
+		"a newer journal, of the rpm":    {"", `var/lib/berth {"v":8}`, "2", true},
+		"a newer journal elsewhere":      {"daemon:\n  state_dir: \"ROOT/srv\" # big\n", `srv {"v":8}`, "2", true},
+		"an older state where it is not": {"daemon:\n  state_dir: ROOT/srv\n", `var/lib/berth {"v":8}`, "2", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			script := strings.NewReplacer("@ENTRIES@", "7", "/var/lib/berth", root+"/var/lib/berth", "/etc/berth", root).Replace(string(text))
+			if test.config != "" {
+				if err := os.WriteFile(root+"/berth.yaml", []byte(strings.ReplaceAll(test.config, "ROOT", root)), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if state, entry, is := strings.Cut(test.journal, " "); is {
+				folder := filepath.Join(root, state, "journal")
+				if err := errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(folder+"/1", []byte(entry), 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			out, err := exec.Command("sh", "-c", script, "preinst", test.args).CombinedOutput()
+			if refused := err != nil; refused != test.refused {
+				t.Errorf("refused: %t: %v\n%s", refused, err, out)
+			}
+		})
+	}
+	if rpm := made(t)["berth-1.2.3~dev+0abc-1.x86_64.rpm"]; !bytes.Contains(rpm, []byte("this package is older than the one that is installed")) {
+		t.Error("the rpm does not look at the journal")
 	}
 }
 
