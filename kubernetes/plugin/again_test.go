@@ -69,8 +69,9 @@ func TestTheSocketOpensLater(t *testing.T) {
 		t.Errorf("a daemon that does not say: %d files, %v", files(), err)
 	}
 	d.o.Anybody = anybody{who: api.Whoami{User: "root", Role: "viewer"}}
-	if err := d.reconcileHeld(t.Context(), p.held, st, held, true); codeOf(err) != "open_socket" || files() != 0 {
-		t.Errorf("an open daemon: %d files, %v", files(), err)
+	delete(d.known, st.UID)
+	if err := d.reconcileHeld(t.Context(), p.held, st, held, true); codeOf(err) != "open_socket" || files() != 0 || d.known[st.UID] == nil {
+		t.Errorf("an open daemon: %d files, known %t, %v", files(), d.known[st.UID] != nil, err)
 	}
 	if err := d.writeCDI(t.Context(), st, held); codeOf(err) != "open_socket" || files() != 0 {
 		t.Errorf("a file for an open daemon: %d files, %v", files(), err)

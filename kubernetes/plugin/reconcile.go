@@ -173,11 +173,6 @@ func (d *Driver) reconcileHeld(ctx context.Context, c *resourcev1.ResourceClaim,
 	if err != nil {
 		return err
 	}
-	if st.Socket {
-		if err := d.stillClosed(ctx, st); err != nil {
-			return err
-		}
-	}
 	added, left := st.join(pods)
 	written, err := d.o.CDI.List()
 	if err != nil {
@@ -185,6 +180,12 @@ func (d *Driver) reconcileHeld(ctx context.Context, c *resourcev1.ResourceClaim,
 	}
 	if stands && len(added)+len(left) > 0 {
 		if held, err = d.rescope(ctx, st, held.Fence, added, left); err != nil {
+			return err
+		}
+	}
+	if st.Socket {
+		if err := d.stillClosed(ctx, st); err != nil {
+			d.learn(st)
 			return err
 		}
 	}
