@@ -282,7 +282,7 @@ func (d *Daemon) openOversight(o Options) error {
 func (d *Daemon) openDoor(o Options) error {
 	parts := desk.Parts{
 		Monitor: d.monitor, Ledger: d.ledger, Peaks: d.peaks, Processes: d.processes, Users: d.users, Operations: d.operations, Tokens: d.tokens, Numbers: d.serial,
-		Energy: d.energy, MPS: d.own, Pacer: d.pacer, Config: d.settings.config, CPUs: runtime.NumCPU(), Socket: o.Settings.Config.Daemon.Socket,
+		Energy: d.energy, MPS: d.own, Pacer: d.pacer, Config: d.settings.config, CPUs: runtime.NumCPU(), Socket: absolute(o.Settings.Config.Daemon.Socket),
 		Record: d.audit.Record, Publish: d.publish, Note: d.Note, Groups: d.groups, Throttle: d.throttle, ClearedBy: d.clearedBy, Limits: &d.limits,
 		Drains: d.drains, Checkup: d.checkup, Idle: d.idle, Watchdog: d.watchdog, Faults: d.faults,
 	}

@@ -51,7 +51,7 @@ func (d *Daemon) openEnforcement(o Options) error {
 	}
 	d.groups = enclosure.New(tagOf(c.Daemon.StateDir))
 	d.own = ownProcesses{prover: &check.Prover{Devices: d.monitor}, mover: &check.Mover{Devices: d.monitor}, Pool: mps.New(mps.Options{
-		Dir: filepath.Join(c.Daemon.StateDir, inventory.MPS), Linger: mpsLinger, Processes: process.Proc(), Label: d.label,
+		Dir: filepath.Join(absolute(c.Daemon.StateDir), inventory.MPS), Linger: mpsLinger, Processes: process.Proc(), Label: d.label,
 		Died: func(uuid string) { d.publish(oversight.MPSDied(d.label(uuid), uuid, time.Now())) },
 	})}
 	d.watchdog = watchdog.New(watchdog.Options{
@@ -126,12 +126,18 @@ func (d *Daemon) watching(c config.Config) *config.Config {
 // tagOf returns a text that distinguishes the control groups of this daemon from those of
 // another, which has another state folder.
 func tagOf(folder string) string {
-	if whole, err := filepath.Abs(folder); err == nil {
-		folder = whole
-	}
 	sum := fnv.New32a()
-	_, _ = sum.Write([]byte(folder)) // never fails
+	_, _ = sum.Write([]byte(absolute(folder))) // never fails
 	return fmt.Sprintf("%08x", sum.Sum32())
+}
+
+// absolute returns a path of the configuration for programs that run in other folders. It
+// returns the path itself if this process does not know where it runs.
+func absolute(path string) string {
+	if whole, err := filepath.Abs(path); err == nil && path != "" {
+		return whole
+	}
+	return path
 }
 
 // stands reports whether the lease with this fence has not ended.
