@@ -1,11 +1,15 @@
 package lease
 
-import "github.com/berth-gpu/berth/gpu"
+import (
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+)
 
 // When a request can start is known at the latest if it fits beside all leases that have no
 // end. While it does not, it waits for something of which nobody knows the end, and to
 // keep devices free for it might keep them idle for ever. So others may pass it, within
-// limits that keep its wait finite: see Book.Spares.
+// limits that keep its wait finite: see Book.EndlessSince.
 
 // Endless reports whether nobody knows when a lease ends at the latest.
 func (l *Lease) Endless() bool { return l.TimeLimit == 0 && l.Cancelled == nil }
@@ -53,21 +57,23 @@ func (b *Book) FitsBesideEndless(uuid string, r *Request) bool {
 	return r.Load().Within(Load{d.Ceiling() - d.Foreign - s.load.Memory, d.MaxPipelines - s.load.Slots})
 }
 
-// Spares reports whether a device may go to further endless leases although a request waits
-// for it: a lease there is meant to stay, or stood when the request came. Once no such
-// lease is left, those that came meanwhile end one after the other, and no further ones
-// come: so the request starts.
-func (b *Book) Spares(uuid string, r *Request) bool {
+// EndlessSince returns since when a device has an endless lease; nothing if it has none, and
+// the zero time if one is meant to stay. It may go to further endless leases although a
+// request waits for it that came later than that. Once no lease is left that is meant to
+// stay, or stood when the request came, those that came meanwhile end one after the other,
+// and no further ones come: so the request starts.
+func (b *Book) EndlessSince(uuid string) (since gpu.Opt[time.Time]) {
 	d := b.devices[uuid]
 	if d == nil || d.endless.stay > 0 {
-		return true
+		return gpu.Some(time.Time{})
 	}
-	for _, s := range d.spots {
-		if l := s.entry.lease; l.State == Active && l.Endless() && !l.Granted.After(r.Requested) {
-			return true
+	for i := 0; i < len(d.spots) && d.endless.count > 0; i++ {
+		l := d.spots[i].entry.lease
+		if oldest, any := since.Get(); l.State == Active && l.Endless() && (!any || l.Granted.Before(oldest)) {
+			since = gpu.Some(l.Granted)
 		}
 	}
-	return false
+	return since
 }
 
 // Passed notes that others were granted before a waiting request that they delay, and

@@ -137,3 +137,37 @@ func finiteWait(t *testing.T, r *rand.Rand) {
 		synctest.Wait()
 	}
 }
+
+// The work of a decision grows with the number of requests ahead whose start is unknown, and
+// no faster, although they close no device.
+func TestWorkBehindUnknownStarts(t *testing.T) {
+	work := func(n int) int {
+		w := newWorld()
+		w.settings.Pass = true
+		slotsOf(w, 5000)
+		k := w.start(t)
+		defer k.die(func() {}) // what waits is not in the journal
+		k.device(0, 143_771)
+		k.grant(want("endless", 50_000, ttl(24*time.Hour), of(60)))
+		defer k.sit()()
+		before := time.Now().Add(-time.Hour) // it came later than all who wait
+		for i := range n {
+			r := want(fmt.Sprint("w-", i), gpu.MiB(130_000-i), of(i%8))
+			r.GPUs, r.Requested, r.Deadline = 1, before.Add(time.Duration(i)), before.Add(24*time.Hour)
+			if _, err := k.apply(lease.Ask{Request: &r}, before); err != nil {
+				t.Fatal(err)
+			}
+		}
+		k.effects = k.effects[:0]
+		small := want("small", 1, of(70), timed(time.Minute))
+		small.GPUs = 1
+		from := k.book.Work() + k.ahead.Looked()
+		if got := len(k.aheadOf(&small).Unknown()); got != n {
+			t.Fatalf("the start of %d is unknown, want %d", got, n)
+		}
+		return k.book.Work() + k.ahead.Looked() - from
+	}
+	if few, many := work(500), work(4000); many > 16*few {
+		t.Errorf("with 4,000 ahead it takes %d, and with 500 %d", many, few)
+	}
+}

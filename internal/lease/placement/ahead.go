@@ -1,6 +1,8 @@
 package placement
 
 import (
+	"time"
+
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
 )
@@ -44,6 +46,8 @@ type Ahead struct {
 	// lists the latter, as far as they have joined.
 	hold    bool
 	unknown []*lease.Request
+
+	endless []gpu.Opt[time.Time] // by device, since when it has an endless lease; empty until somebody asks
 }
 
 // opening is a device that had room, at the front of the queue, for the least load that
@@ -81,8 +85,9 @@ func (o *opening) allows(l lease.Load, endless bool) bool {
 }
 
 // add adds a request to those ahead of endless requests, and to those ahead of others if
-// known is true. It returns what Passing.Add does.
-func (o *opening) add(b *lease.Book, r *lease.Request, known bool) (counts bool) {
+// known is true. It returns what Passing.Add does. It leaves out what makes no difference to
+// requests for at least least, because the device may stay open to others for long.
+func (o *opening) add(b *lease.Book, r *lease.Request, known bool, least lease.Load) (counts bool) {
 	if !o.taken {
 		b.Passing(&o.passing, o.uuid)
 		o.taken = true
@@ -95,15 +100,19 @@ func (o *opening) add(b *lease.Book, r *lease.Request, known bool) (counts bool)
 	if known && o.parted {
 		counts = o.ending.Add(r)
 	}
-	return o.passing.Add(r) || counts
+	if o.isOpen(least, true) {
+		counts = o.passing.Add(r) || counts
+	}
+	return counts
 }
 
-// isOpen reports whether a request for at least this load may be granted on the device.
-func (o *opening) isOpen(least lease.Load) bool {
+// isOpen reports whether a request for at least this load may be granted on the device. The
+// answer for an endless one is never yes if that for another one is no.
+func (o *opening) isOpen(least lease.Load, endless bool) bool {
 	if least != (lease.Load{}) {
-		return o.allows(least, false) // the answer for an endless request is never yes if this is no
+		return o.allows(least, endless)
 	}
-	return o.allows(lease.Load{Memory: 1}, false) || o.allows(lease.Load{Slots: 1}, false)
+	return o.allows(lease.Load{Memory: 1}, endless) || o.allows(lease.Load{Slots: 1}, endless)
 }
 
 // Limits reports what forbids or allows a grant, apart from devices.
@@ -133,7 +142,7 @@ func (n *Ahead) Begin(s *Snapshot, b *lease.Book, limits Limits, least lease.Loa
 	n.begun++
 	n.ahead, n.hold = 0, false
 	clear(n.unknown)
-	n.unknown = n.unknown[:0]
+	n.unknown, n.endless = n.unknown[:0], n.endless[:0]
 	clear(n.stuck)
 	n.least, n.open = least, n.open[:0]
 	for i := range s.devices {
@@ -145,7 +154,7 @@ func (n *Ahead) Begin(s *Snapshot, b *lease.Book, limits Limits, least lease.Loa
 		}
 		o.position, o.now, o.most, o.taken = i, lease.Load{Memory: s.room[i], Slots: int(s.free[i])}, s.most(i), false
 		o.parted = false
-		if o.isOpen(least) {
+		if o.isOpen(least, false) {
 			o.begun = n.begun
 			n.open = append(n.open, o)
 		}
@@ -233,27 +242,31 @@ func (n *Ahead) Unknown() []*lease.Request {
 
 // StartIsKnown reports whether a request fits once all leases that have an end have ended.
 func (n *Ahead) StartIsKnown(r *lease.Request) bool {
-	s, left := n.snapshot, r.Devices()
-	for i := range s.devices {
-		if u := &s.use[i]; u.Closed == "" && u.State != gpu.Unavailable && n.book.FitsBesideEndless(s.devices[i].UUID, r) && n.snapshot.Could(s.devices[i].UUID, r) {
-			if left--; left == 0 {
-				return true
-			}
-		}
-	}
-	return false
+	known, _ := n.start(r)
+	return known
 }
 
-// isSpared reports whether further endless leases may go before a request whose start is
-// not known.
-func (n *Ahead) isSpared(r *lease.Request) bool {
-	for i := range n.snapshot.devices {
-		uuid, u := n.snapshot.devices[i].UUID, &n.snapshot.use[i]
-		if n.snapshot.Could(uuid, r) && (u.Closed != "" || u.State == gpu.Unavailable || !n.book.FitsBesideEndless(uuid, r) && n.book.Spares(uuid, r)) {
-			return true
+// start reports whether it is known when a request starts, as StartIsKnown does, and if not,
+// whether further endless leases may go before it.
+func (n *Ahead) start(r *lease.Request) (known, spared bool) {
+	s, left := n.snapshot, r.Devices()
+	for i := len(n.endless); i < len(s.devices); i++ {
+		n.endless = append(n.endless, n.book.EndlessSince(s.devices[i].UUID))
+	}
+	for i := range s.devices {
+		if !s.couldAt(i, r) {
+			continue
+		}
+		uuid, shut := s.devices[i].UUID, s.use[i].Closed != "" || s.use[i].State == gpu.Unavailable
+		if !shut && n.book.FitsBesideEndless(uuid, r) {
+			if left--; left == 0 {
+				return true, false
+			}
+		} else if since, any := n.endless[i].Get(); shut || any && !since.After(r.Requested) {
+			spared = true
 		}
 	}
-	return false
+	return false, spared
 }
 
 // Join adds the request at hand to those ahead, and moves on to the next one that
@@ -286,17 +299,20 @@ func (n *Ahead) count(r *lease.Request) bool {
 		return true
 	}
 	n.ahead++
-	known := !n.limits.Passes() || r.Priority >= lease.First || n.StartIsKnown(r)
+	known, spared := !n.limits.Passes() || r.Priority >= lease.First, false
+	if !known {
+		known, spared = n.start(r)
+	}
 	if !known {
 		n.unknown = append(n.unknown, r)
 	}
-	protected := known || n.hold || !n.isSpared(r)
+	protected := !spared || n.hold
 	left, counts := n.open[:0], false
 	for _, o := range n.open {
-		if protected && n.snapshot.Could(o.uuid, r) {
-			counts = o.add(n.book, r, known) || counts
+		if protected && n.snapshot.couldAt(o.position, r) {
+			counts = o.add(n.book, r, known, n.least) || counts
 		}
-		if o.isOpen(n.least) {
+		if o.isOpen(n.least, false) {
 			left = append(left, o)
 		}
 	}

@@ -245,7 +245,11 @@ type Gate interface {
 // touch the scratch space of that decision.
 func (s *Snapshot) Could(uuid string, r *lease.Request) bool {
 	i := s.lookup(uuid)
-	return i >= 0 && r.Load().Within(s.most(i)) && s.allows(i, r)
+	return i >= 0 && s.couldAt(i, r)
+}
+
+func (s *Snapshot) couldAt(i int, r *lease.Request) bool {
+	return r.Load().Within(s.most(i)) && s.allows(i, r)
 }
 
 func (s *Snapshot) allows(i int, r *lease.Request) bool {
