@@ -211,7 +211,7 @@ func (s *state) find(r *lease.Request) (*lease.Lease, error) {
 // adjust resizes and renews an existing lease as a request asks. The caller holds mu.
 func (s *state) adjust(held *lease.Lease, r *lease.Request, now time.Time) (Found, error) {
 	found := Found{Lease: held, Stood: true}
-	s.answered[held.Key()] = held.Fence // even if the journal refuses the errand: it may be asked again
+	s.answered[held.Fence] = true // even if the journal refuses the errand: it may be asked again
 	if had := held.Parts[0].Memory; had != r.Memory && r.Again != lease.Once && !held.Exclusive {
 		resized, err := s.resize(lease.Resize{Key: held.Key(), Fence: held.Fence, Memory: r.Memory, By: r.By}, r.Limits, now)
 		if err != nil {
@@ -438,7 +438,7 @@ func (l *Ledger) end(o overdue) (kept bool, err error) {
 
 // keeps reports whether a lease has to stay, because another request has it as its answer.
 // The caller holds mu.
-func (s *state) keeps(o *overdue) bool { return o.unanswered && s.answered[o.lease] == o.fence }
+func (s *state) keeps(o *overdue) bool { return o.unanswered && s.answered[o.fence] }
 
 // ErrWithdrawn reports a request that was withdrawn while it waited. It matches
 // context.Canceled, and its text is for people.

@@ -132,3 +132,22 @@ func TestLeaseOfARequestThatWasMadeAgain(t *testing.T) {
 		}
 	})
 }
+
+// Whoever gives back the lease of a run may know it by its id and its fence alone.
+func TestLeaseOfARunThatWasAskedForAgain(t *testing.T) {
+	k := newWorld().start(t)
+	k.device(0, 100)
+	of := func(r *lease.Request) { r.Run, r.Repeated = lease.Run{Kind: lease.OfJob, Number: 7}, true }
+	program := child(t)
+	first := k.grant(want("a", 10, of, ofSelf, k.bound(program.Process.Pid)))
+	if _, err := k.Ledger.Acquire(t.Context(), want("a", 10, of, ofSelf, k.bound(program.Process.Pid))); err != nil {
+		t.Fatal(err)
+	}
+	plain := lease.Key{Owner: first.Holder.Owner(), ID: "a"}
+	if members := k.Members(plain, first.Fence); len(members) == 0 || members[0].PID != program.Process.Pid {
+		t.Errorf("its members are %v", members)
+	}
+	if kept, err := k.TakeBack(plain, first.Fence, clientGone); !kept || err != nil {
+		t.Errorf("taken back with %v, %v", kept, err)
+	}
+}

@@ -126,7 +126,6 @@ func (l *Ledger) Revoke(ctx context.Context, k lease.Key, fence uint64, why stri
 
 // revocation says why a lease is about to be revoked.
 type revocation struct {
-	fence  uint64
 	why    string
 	spared []string
 }
@@ -141,7 +140,7 @@ func (l *Ledger) BeginRevoke(k lease.Key, fence uint64, why string, spared []str
 	if held == nil || held.Fence != fence {
 		return false
 	}
-	l.revoking[held.Key()] = revocation{fence, why, spared}
+	l.revoking[fence] = revocation{why, spared}
 	return true
 }
 

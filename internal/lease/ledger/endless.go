@@ -13,7 +13,7 @@ func (l *Ledger) Endless(r lease.Request) (found *lease.Lease) {
 			if !l.snapshot.Could(uuid, request) || l.book.FitsBesideEndless(uuid, request) {
 				continue
 			}
-			for _, h := range l.book.Holdings(uuid) {
+			for h := range l.book.On(uuid) {
 				if h.Lease.Endless() && h.Lease.State == lease.Active && (found == nil || h.Lease.Fence < found.Fence) {
 					found = h.Lease
 				}

@@ -36,7 +36,7 @@ func (s *state) findExactly(held *lease.Lease, r *lease.Request, now time.Time) 
 	if err := quota.Repeats(held, r); err != nil {
 		return Found{}, err
 	}
-	if ends, is := s.revoking[held.Key()]; is && ends.fence == held.Fence {
+	if ends, is := s.revoking[held.Fence]; is {
 		return Found{}, fmt.Errorf("ask for %s again: %w: it is about to be revoked: %s", r.ID, lease.ErrState, ends.why)
 	}
 	if held.Cancelled != nil {

@@ -59,8 +59,8 @@ func (h *holders) ended(l *lease.Lease) {
 	now := process.Now()
 	h.l.mu.Lock()
 	defer h.l.mu.Unlock()
-	delete(h.l.revoking, l.Key())
-	delete(h.l.answered, l.Key())
+	delete(h.l.revoking, l.Fence)
+	delete(h.l.answered, l.Fence)
 	h.l.past.Note(h.l.standing.of(l), now)
 }
 
@@ -337,7 +337,7 @@ func (s *state) forgetExited(id process.ID) {
 // lease that is not settled lasts without the process, unless a signal killed that: a
 // program that only asks for others exits by itself.
 func (s *state) endOfHolder(held *lease.Lease, killed bool) lease.Change {
-	if r, revoking := s.revoking[held.Key()]; revoking && r.fence == held.Fence {
+	if r, revoking := s.revoking[held.Fence]; revoking {
 		return lease.Revoke{Key: held.Key(), Fence: held.Fence, By: access.Daemon(), Why: r.why, Spared: r.spared}
 	}
 	if held.Cancelled != nil {

@@ -141,7 +141,7 @@ func Open(o Options) (*Ledger, error) {
 		state: state{
 			boot: boot, cpus: max(o.CPUs, 1), processes: o.Processes,
 			settings: o.Settings, book: lease.New(), snapshot: placement.NewSnapshot(nil),
-			devices: map[string]*observed{}, revoking: map[lease.Key]revocation{}, inUse: map[lease.Key]uint64{}, answered: map[lease.Key]uint64{},
+			devices: map[string]*observed{}, revoking: map[uint64]revocation{}, inUse: map[lease.Key]uint64{}, answered: map[uint64]bool{},
 			waiters: map[*lease.Request]*waiter{},
 		},
 	}
@@ -246,10 +246,10 @@ type state struct {
 	effects   []lease.Effect // of the batch at hand
 	pending   []lease.Effect // the batch that is being written, if it ends leases
 
-	revoking map[lease.Key]revocation // by lease: why it is about to be revoked
-	inUse    map[lease.Key]uint64     // by lease: the fence of an implied lease whose processes were measured
-	answered map[lease.Key]uint64     // by lease: its fence, if a request that was made again has it as its answer
-	past     kinship.Past             // the leases that have ended
+	revoking map[uint64]revocation // by the fence of a lease: why it is about to be revoked
+	inUse    map[lease.Key]uint64  // by lease: the fence of an implied lease whose processes were measured
+	answered map[uint64]bool       // by fence: a request that was made again has the lease as its answer
+	past     kinship.Past          // the leases that have ended
 }
 
 // reflect updates the snapshot of placement after an effect, or with sign −1

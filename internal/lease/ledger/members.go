@@ -124,7 +124,7 @@ func (l *Ledger) Orphan(pid int) (ended string, line []process.ID) {
 // kinship.Mandate.
 func (l *Ledger) Members(k lease.Key, fence uint64) []process.ID {
 	return l.membersOf(func() []*lease.Lease {
-		if held := l.book.Lease(k); held != nil && held.Fence == fence {
+		if held := l.book.Standing(k, fence); held != nil && held.Fence == fence {
 			return []*lease.Lease{held}
 		}
 		return nil
