@@ -110,11 +110,10 @@ func (d *Desk) hand(ctx context.Context, k lease.Key, fence uint64, by *Caller, 
 	if err == nil {
 		handed, err = d.equipRun(ctx, bound, by, w)
 	}
-	held, stands := d.Ledger.Find(k)
 	switch {
 	case err == nil:
 		return handed, nil
-	case !stands, held.Fence != fence, errors.Is(err, process.ErrGone), errors.Is(err, lease.ErrUnknown): // its time may be over
+	case d.Ledger.Lease(k, fence) == nil, errors.Is(err, process.ErrGone), errors.Is(err, lease.ErrUnknown): // its time may be over
 		return api.Lease{}, runs.ErrNoLease
 	}
 	return api.Lease{}, later.Because(err, 0)
