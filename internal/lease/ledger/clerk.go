@@ -322,7 +322,8 @@ func (l *Ledger) shift(by time.Duration) {
 		l.alarmAt = l.alarmAt.Add(by)
 	}
 	l.waits.looked = l.waits.looked.Add(by)
-	l.rewrite, l.waits.rewrite = true, true
+	l.rewrite.Store(true)
+	l.waits.rewrite.Store(true)
 }
 
 // apply makes a change to the book. The caller holds mu.

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/when"
 )
@@ -188,4 +190,38 @@ func TestClockIsSetAroundARestart(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The times in the journal follow a clock that is set as soon as the disk takes them.
+func TestJournalFollowsTheClockWhenTheDiskHasRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, clock := newWorld(), &wall{}
+		w.clock = clock.clock()
+		full := &fullOnce{}
+		w.wrap = func(j journal.Journal) journal.Journal { full.Journal = j; return full }
+		k := w.start(t)
+		k.device(0, 100)
+		k.grant(want("a", 10))
+		clock.set(time.Hour)
+		k.grant(want("b", 10))
+		time.Sleep(2 * compactRetry)
+		k.grant(want("c", 10))
+		synctest.Wait()
+		if tries := full.tries.Load(); tries != 2 {
+			t.Errorf("it was tried %d times, want 2", tries)
+		}
+	})
+}
+
+// fullOnce is a journal that cannot be made shorter the first time.
+type fullOnce struct {
+	journal.Journal
+	tries atomic.Int32
+}
+
+func (f *fullOnce) Compact(upTo uint64, entries iter.Seq[[]byte]) error {
+	if f.tries.Add(1) == 1 {
+		return errFull
+	}
+	return f.Journal.Compact(upTo, entries)
 }

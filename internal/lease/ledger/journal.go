@@ -101,10 +101,10 @@ const (
 // the journal agree.
 func (l *Ledger) compactIfLong() {
 	stats := l.journal.Stats()
-	if !l.rewrite && (stats.LogEntries < compactEntries || stats.LogEntries < compactFactor*stats.SnapshotEntries) || !l.compacting.CompareAndSwap(false, true) {
+	if !l.rewrite.Load() && (stats.LogEntries < compactEntries || stats.LogEntries < compactFactor*stats.SnapshotEntries) || !l.compacting.CompareAndSwap(false, true) {
 		return
 	}
-	l.rewrite = false
+	l.rewrite.Store(false)
 	l.mu.RLock()
 	standing := l.book.Leases() // leases never change, so the list may leave this goroutine
 	fence := stored.NewFence(l.book.Fence(), l.boot)
@@ -128,6 +128,7 @@ func (l *Ledger) compactIfLong() {
 		if err == nil || errors.Is(err, journal.ErrClosed) {
 			return
 		}
+		l.rewrite.Store(true) // it has to be done
 		l.hooks.journal(gpu.Warning, "The daemon cannot compact the journal, which keeps growing: %v", err)
 		select {
 		case <-time.After(compactRetry):

@@ -120,10 +120,10 @@ type Ledger struct {
 	chosen   []string
 	restless bool      // something must be tried again soon
 	refused  time.Time // when the audit log last took nothing; zero if it has taken something since, or may
-	rewrite  bool      // the clock was set, so that the times in the journal are not those of the book
 
 	round      round // read without mu, which a stuck clerk may hold for ever
 	compacting atomic.Bool
+	rewrite    atomic.Bool   // the clock was set, so that the times in the journal are not those of the book
 	quiet      chan struct{} // closed when nothing is decided any more; see Quiet
 	finished   chan struct{} // closed when Run is over
 }
@@ -153,7 +153,7 @@ func Open(o Options) (*Ledger, error) {
 	if err := l.recover(o.Open); err != nil {
 		return nil, err
 	}
-	l.rewrite = l.book.Clamp(l.clock.Now())
+	l.rewrite.Store(l.book.Clamp(l.clock.Now()))
 	if err := l.waits.open(o.OpenWaiting); err != nil {
 		return nil, errors.Join(err, l.journal.Close())
 	}

@@ -39,7 +39,6 @@ type waits struct {
 	noted   map[lease.Key]bool // what waits by the log
 	places  []*lease.Request   // of the log at the start, until Run puts them into the queue
 	absent  int                // how many absent requests there may be in the queue
-	rewrite bool               // the clock was set
 	looked  time.Time          // when the clerk last looked after their processes
 
 	// Of the last batch, to be used again.
@@ -50,6 +49,7 @@ type waits struct {
 	group  [][]byte
 
 	compacting atomic.Bool
+	rewrite    atomic.Bool // the clock was set
 }
 
 // open reads the log of waiting requests.
@@ -235,10 +235,10 @@ func (w *waits) write(began []*lease.Request, gone []lease.Key) {
 func (l *Ledger) compactWaits() {
 	w := &l.waits
 	stats := w.journal.Stats()
-	if !w.rewrite && (stats.LogEntries < compactEntries || stats.LogEntries < compactFactor*len(w.noted)) || !w.compacting.CompareAndSwap(false, true) {
+	if !w.rewrite.Load() && (stats.LogEntries < compactEntries || stats.LogEntries < compactFactor*len(w.noted)) || !w.compacting.CompareAndSwap(false, true) {
 		return
 	}
-	w.rewrite = false
+	w.rewrite.Store(false)
 	l.mu.Lock()                               // not RLock: Waiting sorts the queue
 	waiting := slices.Clone(l.book.Waiting()) // requests never change, so the list may leave this goroutine
 	l.mu.Unlock()
@@ -256,6 +256,7 @@ func (l *Ledger) compactWaits() {
 			}
 		})
 		if err != nil && !errors.Is(err, journal.ErrClosed) {
+			w.rewrite.Store(true) // it has to be done
 			select {
 			case <-time.After(compactRetry):
 			case <-l.finished:
