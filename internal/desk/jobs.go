@@ -85,6 +85,10 @@ func (d *Desk) take(ctx context.Context, by *Caller, s job.Spec, environment []s
 		shown.ID, shown.Estimate = s.Name+"-…", d.estimateJob(&s, request)
 		return shown, nil
 	}
+	warning := ""
+	if !s.Hold {
+		warning = d.unknownStart(request) // now: afterwards it would wait for the job itself
+	}
 	by.aside()
 	taken, err := d.Jobs.Submit(s, environment, lease.ByOf(by.Actor))
 	by.back(ctx)
@@ -96,9 +100,7 @@ func (d *Desk) take(ctx context.Context, by *Caller, s job.Spec, environment []s
 		return api.Job{}, refusedJob(err)
 	}
 	out := d.seen(by.Actor, shown)
-	if !s.Hold {
-		out.Warning = d.unknownStart(request)
-	}
+	out.Warning = warning
 	return out, nil
 }
 

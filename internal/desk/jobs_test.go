@@ -767,3 +767,15 @@ func checkEstimate(t *testing.T, what string, e *api.Estimate, least time.Time, 
 		t.Errorf("%s: %+v, want %v or later", what, e, least)
 	}
 }
+
+// Whether it is known when a job starts says what stood before it, and not its own lease.
+func TestAJobIsNotWarnedOfItself(t *testing.T) {
+	w := openWorkshop(t)
+	ada := local(t, os.Geteuid(), "ada", access.User)
+	q := api.JobRequest{Command: []string{"true"}, Name: "train", Lease: api.LeaseRequest{GPUs: 2, Memory: 6000}}
+	first := w.submit(t, ada, q)
+	<-w.runs.started // it has its lease
+	if second := w.submit(t, ada, q); first.Warning != "" || !strings.Contains(second.Warning, first.ID+" has no time limit") {
+		t.Errorf("the first is told %q, and the second %q", first.Warning, second.Warning)
+	}
+}
