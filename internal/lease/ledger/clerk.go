@@ -246,7 +246,9 @@ func (l *Ledger) tend(now time.Time) {
 	l.holders.tend(now)
 	l.due(now, everything)
 	l.dismissAbsent(now)
-	l.serve(now)
+	if l.serve(now) {
+		l.nudge()
+	}
 }
 
 func answer(batch []*errand) {

@@ -171,3 +171,48 @@ func TestWorkBehindUnknownStarts(t *testing.T) {
 		t.Errorf("with 4,000 ahead it takes %d, and with 500 %d", many, few)
 	}
 }
+
+// Behind many requests whose start is unknown each grant takes many looks. So one round
+// grants some of those that fit, and the next ones the others.
+func TestManyGrantsBehindUnknownStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const unknown, small = 300, 60
+		w := newWorld()
+		w.settings.Pass = true
+		slotsOf(w, 5000)
+		k := w.start(t)
+		k.device(0, 143_771)
+		k.grant(want("endless", 50_000, of(60)))
+		k.grant(want("full", 80_000, of(61)))
+		leave := k.sit()
+		now := time.Now()
+		ask := func(id string, memory gpu.MiB, i int) {
+			r := want(id, memory, of(i%8))
+			r.GPUs, r.Requested, r.Deadline = 1, now.Add(time.Duration(i)), now.Add(24*time.Hour)
+			if _, err := k.apply(lease.Ask{Request: &r}, now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range unknown {
+			ask(fmt.Sprint("w-", i), gpu.MiB(100_000-i), i)
+		}
+		for i := range small {
+			ask(fmt.Sprint("s-", i), 30_000/small, unknown+i)
+		}
+		k.effects = k.effects[:0]
+		for more := true; more; {
+			from := k.ahead.Looked()
+			if more = k.serve(now); k.ahead.Looked()-from > mostLooked+2*(unknown+small) {
+				t.Errorf("one round takes %d looks", k.ahead.Looked()-from)
+			}
+		}
+		k.effects = k.effects[:0] // nothing of this is in the journal
+		leave()
+		k.give("full", 61)
+		synctest.Wait()
+		if stand := len(k.leases()); stand != 1+small {
+			t.Errorf("%d leases stand, want %d", stand, 1+small)
+		}
+		k.die(func() {})
+	})
+}

@@ -167,7 +167,8 @@ func (p *play) run(now time.Time) {
 // grant grants what fits, and notes it.
 func (p *play) grant(now time.Time) {
 	p.dirty = true
-	p.serve(now)
+	for p.serve(now) {
+	}
 	for _, e := range p.effects {
 		granted := e.After
 		if granted == nil {

@@ -10,15 +10,23 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
-// serve grants the waiting requests that fit, in the order of the queue. The
-// caller holds mu.
-func (l *Ledger) serve(now time.Time) {
+// mostLooked is about how many looks at waiting requests serve takes at a time. Most grants
+// take a few; behind many requests whose start is not known each takes as many as those are.
+const mostLooked = 2048
+
+// serve grants the waiting requests that fit, in the order of the queue. It reports whether
+// there may be more: others have their turn with the book in between. The caller holds mu.
+func (l *Ledger) serve(now time.Time) (more bool) {
 	if _, waiting := l.book.Len(); waiting == 0 || !l.dirty && !l.serveNew(now) {
-		return
+		return false
 	}
-	for l.serveFirst(now) { // every grant changes shares, and with them the order
+	for until := l.ahead.Looked() + mostLooked; l.serveFirst(now); { // every grant changes shares, and with them the order
+		if l.ahead.Looked() > until {
+			return true
+		}
 	}
 	l.dirty = false
+	return false
 }
 
 // serveNew tries to grant the requests that this batch put into the queue, and
