@@ -488,8 +488,11 @@ func (d *Desk) tasksAgain(r job.Ref, failed bool) (map[int]bool, error) {
 // Order returns what the minder of a run has to run. The caller is the process that the
 // kernel names, and must be the one that has locked the record of the run.
 func (d *Desk) Order(by Caller, b api.MinderRequest) (api.MinderOrder, error) {
-	if d.Jobs == nil || by.Door != access.Socket || by.Token != "" || by.Holder.PID == 0 || by.UID != os.Geteuid() {
+	switch {
+	case d.Jobs == nil || by.Door != access.Socket || by.Token != "" || by.UID != os.Geteuid():
 		return api.MinderOrder{}, Refuse(Forbidden, "no_minder", "Only the minder of a run gets its order.")
+	case by.Holder.PID == 0: // for want of open files, perhaps
+		return api.MinderOrder{}, Refuse(Unavailable, "no_process", "It is not known now which process asks. Ask again.")
 	}
 	minder, err := process.ID{PID: by.Holder.PID, Start: by.Holder.Start}, error(owner.ErrUnknown)
 	var order api.MinderOrder

@@ -651,12 +651,14 @@ func TestWhoGetsAnOrder(t *testing.T) {
 		"another user":    func(c *Caller) { c.UID = eveUID },
 		"over TCP":        func(c *Caller) { c.Door = access.TCP },
 		"with a token":    func(c *Caller) { c.Token = "ci" },
-		"without process": func(c *Caller) { c.Holder.PID = 0 },
 	} {
 		by := me
 		change(&by)
 		no(what, by, "no_minder")
 	}
+	unread := me
+	unread.Holder.PID = 0
+	no("a process that cannot be read now", unread, "no_process")
 	order, err := w.Order(me, api.MinderRequest{Run: run})
 	if err != nil || !slices.Equal(order.Command, q.Command) || !slices.Equal(order.Environment, q.Environment) || order.UID != ada.UID {
 		t.Errorf("the minder: %+v, %v", order, err)

@@ -52,9 +52,9 @@ func asker(socket string) func(context.Context, string) (api.MinderOrder, error)
 		}
 		defer c.Close()
 		order, err := c.MinderOrder(ctx, run)
-		// What the daemon refuses for good is a fault of the request; a daemon that is busy
-		// or going away is asked again.
-		if problem := (*api.Problem)(nil); errors.As(err, &problem) && problem.Status >= 400 && problem.Status < 500 && problem.Status != 429 {
+		// Only that the daemon has no order is an end. Whatever else it refuses passes: it is
+		// busy or going away, or does not know now who asks.
+		if problem := (*api.Problem)(nil); errors.As(err, &problem) && problem.Code == "no_order" {
 			err = fmt.Errorf("%w: %w", minder.ErrRefused, err)
 		}
 		return order, err

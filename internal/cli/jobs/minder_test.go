@@ -12,7 +12,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/process/minder"
 )
 
@@ -76,5 +78,33 @@ print(len(c.recv(1)), flush=True)`
 	defer server.Close()
 	if _, err := ask(t.Context(), "1.0.1"); err == nil || asked.Load() != 1 {
 		t.Errorf("the daemon was asked %d times: %v", asked.Load(), err)
+	}
+}
+
+// A minder writes down that its run has failed if the daemon has no order for it, and for
+// nothing else.
+func TestOnlyThatThereIsNoOrderIsAnEnd(t *testing.T) {
+	folder, err := os.MkdirTemp("", "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(folder)
+	socket := filepath.Join(folder, "s")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answer *api.Problem
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { problems.Write(w, answer) })}
+	go func() { _ = server.Serve(listener) }()
+	defer server.Close()
+	for code, status := range map[string]int{
+		"no_order": http.StatusConflict, "no_minder": http.StatusForbidden, "withdrawn": http.StatusRequestTimeout,
+		"journal_full": http.StatusInsufficientStorage, "no_process": http.StatusServiceUnavailable, "unknown_path": http.StatusNotFound,
+	} {
+		answer = problems.New(status, code, "No.")
+		if _, err := asker(socket)(t.Context(), "1.0.1"); err == nil || errors.Is(err, minder.ErrRefused) != (code == "no_order") {
+			t.Errorf("%s: %v", code, err)
+		}
 	}
 }
