@@ -63,8 +63,8 @@ func (d *Daemon) leaseChanged(e *lease.Effect) {
 	switch {
 	case d.services == nil:
 	case e.Ends():
-		d.services.LeaseEnded(e.Lease().Key(), e.Lease().Fence, e.Why)
+		d.services.LeaseEnded(e.Lease().Fence, e.Why)
 	case e.Kind == lease.WasParked, e.Kind == lease.Resumed:
-		d.services.LeaseMoved(e.Lease().Key(), e.Lease().Fence)
+		d.services.LeaseMoved(e.Lease().Fence)
 	}
 }

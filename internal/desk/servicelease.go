@@ -278,7 +278,10 @@ func (l serviceLeases) Learned(name string) (gpu.MiB, bool) {
 }
 
 // Stands implements owner.Leases.
-func (l serviceLeases) Stands(k lease.Key) (fence uint64, stands bool) {
+func (l serviceLeases) Stands(k lease.Key, fence uint64) (uint64, bool) {
+	if fence != 0 {
+		return fence, l.desk.Ledger.Lease(k, fence) != nil
+	}
 	held, stands := l.desk.Ledger.Find(k)
 	if !stands {
 		return 0, false

@@ -331,6 +331,14 @@ func TestTheLeaseOfAService(t *testing.T) {
 	if _, err := l.Hand(t.Context(), k, granted.Fence, lost, self); !later.Passes(err) || errors.Is(err, runs.ErrNoLease) {
 		t.Errorf("a device that is not there yet: %v", err)
 	}
+	unclaimed := k // an earlier berth has granted it, and the disk is full since
+	unclaimed.Run = lease.Run{Kind: lease.OfService, Number: 1}
+	if _, stands := l.Stands(unclaimed, granted.Fence); !stands {
+		t.Error("a lease that nobody could claim does not stand")
+	}
+	if _, err := l.Hand(t.Context(), unclaimed, granted.Fence, lost, self); !later.Passes(err) {
+		t.Errorf("a lease that nobody could claim: %v", err)
+	}
 	if handed, err := l.Hand(t.Context(), k, granted.Fence, ask, self); err != nil || handed.Launch == nil && handed.Fence != granted.Fence {
 		t.Errorf("once it is there: %+v, %v", handed, err)
 	}

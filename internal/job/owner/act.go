@@ -12,7 +12,6 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/job/service"
-	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/runs"
 	"github.com/berth-gpu/berth/internal/text/words"
@@ -164,7 +163,7 @@ func (o *Owner) pay(d debt, answered chan struct{}) {
 		}
 		k, fence := d.keyOf(), d.Fence
 		if fence == 0 {
-			fence, _ = o.leases.Stands(k)
+			fence, _ = o.leases.Stands(k, 0)
 		}
 		if fence != 0 {
 			o.leases.Release(k, fence, "the program of its service has ended, or is not needed")
@@ -712,7 +711,7 @@ func stopped(o *Owner, err error) error {
 }
 
 // LeaseEnded notes that a lease has ended. It does not wait: the ledger calls it.
-func (o *Owner) LeaseEnded(k lease.Key, fence uint64, why string) {
+func (o *Owner) LeaseEnded(fence uint64, why string) {
 	o.mu.RLock()
 	none := len(o.services) == 0
 	o.mu.RUnlock()
@@ -720,7 +719,7 @@ func (o *Owner) LeaseEnded(k lease.Key, fence uint64, why string) {
 		return
 	}
 	o.post(func() {
-		if s := o.serviceOf(k); s != nil && s.life.Instance.Fence == fence {
+		if s := o.holding(fence); s != nil {
 			o.lost(s, why)
 		}
 	})
@@ -728,9 +727,9 @@ func (o *Owner) LeaseEnded(k lease.Key, fence uint64, why string) {
 
 // LeaseMoved notes that a lease was parked or resumed, perhaps by something else than the
 // owner. It does not wait: the ledger calls it.
-func (o *Owner) LeaseMoved(k lease.Key, fence uint64) {
+func (o *Owner) LeaseMoved(fence uint64) {
 	o.post(func() {
-		if s := o.serviceOf(k); s != nil && s.life.Instance.Fence == fence {
+		if s := o.holding(fence); s != nil {
 			o.follow(s)
 		}
 	})
@@ -796,7 +795,7 @@ func (o *Owner) recover() {
 			continue
 		}
 		o.leases.Claim(keyOf(i), i.Fence)
-		if fence, stands := o.leases.Stands(keyOf(i)); !stands || fence != i.Fence {
+		if _, stands := o.leases.Stands(keyOf(i), i.Fence); !stands {
 			o.lost(s, "it ended while the daemon was away")
 		}
 		o.look(s, "")

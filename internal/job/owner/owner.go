@@ -533,7 +533,7 @@ func (o *Owner) requests(name string) (sum int) {
 // needed its room is gone.
 func (o *Owner) quiet(s *owned, now time.Time) bool {
 	if s.sentFor != (lease.Key{}) {
-		if _, stands := o.leases.Stands(s.sentFor); stands && o.serviceOf(s.sentFor) == nil {
+		if _, stands := o.leases.Stands(s.sentFor, 0); stands && o.serviceOf(s.sentFor) == nil {
 			return false
 		}
 	}

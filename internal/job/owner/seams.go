@@ -71,8 +71,9 @@ type Leases interface {
 	Parkable(k lease.Key, fence uint64) error
 	// Learned returns how much memory the service used in earlier runs.
 	Learned(name string) (gpu.MiB, bool)
-	// Stands returns the fence of a lease, or false if it has ended.
-	Stands(k lease.Key) (fence uint64, stands bool)
+	// Stands returns the fence of a lease, or false if it has ended. With a fence it finds
+	// also one of which an earlier berth did not say that it is of a service.
+	Stands(k lease.Key, of uint64) (fence uint64, stands bool)
 	// Size returns the memory of a lease on each of its devices; 0 if it has ended.
 	Size(k lease.Key, fence uint64) gpu.MiB
 	// Parked reports whether a lease is parked.

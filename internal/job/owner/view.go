@@ -100,6 +100,17 @@ func (o *Owner) serviceOf(k lease.Key) *owned {
 	return nil
 }
 
+// holding returns the service whose lease has a fence, or nil. The ledger may not know yet
+// that a lease which an earlier berth has granted is that of a service.
+func (o *Owner) holding(fence uint64) *owned {
+	for _, s := range o.services {
+		if i := s.life.Instance; i != nil && i.Fence == fence {
+			return s
+		}
+	}
+	return nil
+}
+
 // KeyOf returns the key of the lease that a service has or waits for; false: it has none.
 func (o *Owner) KeyOf(name string) (lease.Key, bool) {
 	o.mu.RLock()

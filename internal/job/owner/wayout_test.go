@@ -95,7 +95,7 @@ func TestEveryStateHasAWayOut(t *testing.T) {
 		},
 		"its lease has ended": func(t *testing.T, w *world) {
 			if h := takeLease(w, "a"); h != nil {
-				w.now().LeaseEnded(h.key, h.fence, "it was released")
+				w.now().LeaseEnded(h.fence, "it was released")
 			}
 			pass(time.Minute)
 			_ = w.daemon.Stop("a", operator, "")
@@ -111,7 +111,7 @@ func TestEveryStateHasAWayOut(t *testing.T) {
 		"stopped, then its lease ended": func(t *testing.T, w *world) {
 			_ = w.daemon.Stop("a", operator, "")
 			if h := takeLease(w, "a"); h != nil {
-				w.now().LeaseEnded(h.key, h.fence, "it was released")
+				w.now().LeaseEnded(h.fence, "it was released")
 			}
 		},
 		"its program has ended": func(t *testing.T, w *world) {

@@ -736,9 +736,9 @@ func (s desk) Learned(name string) (gpu.MiB, bool) {
 	return m, known
 }
 
-func (s desk) Stands(k lease.Key) (fence uint64, stands bool) {
+func (s desk) Stands(k lease.Key, of uint64) (fence uint64, stands bool) {
 	s.d.w.set(func() {
-		if h := s.d.w.leases[k.ID]; h != nil && h.key == k {
+		if h := s.d.w.leases[k.ID]; h != nil && (h.fence == of || of == 0 && h.key == k) {
 			fence, stands = h.fence, true
 		}
 	})
@@ -928,7 +928,7 @@ func (w *world) endRun(pid, exit int, signal string) {
 	d := w.daemon
 	w.mu.Unlock()
 	if h != nil {
-		d.LeaseEnded(h.key, h.fence, "its process has ended")
+		d.LeaseEnded(h.fence, "its process has ended")
 	}
 	w.gone(pid)
 }
@@ -973,7 +973,7 @@ func (w *world) revoke(name string) {
 	if h == nil {
 		return
 	}
-	w.now().LeaseEnded(h.key, h.fence, "it used more than its lease")
+	w.now().LeaseEnded(h.fence, "it used more than its lease")
 	if s != nil {
 		time.AfterFunc(time.Second, func() { w.endRun(s.pid, 137, "SIGKILL") })
 	}
