@@ -648,9 +648,9 @@ func TestWhoGetsAnOrder(t *testing.T) {
 	no("its command was started", me, "no_order")
 	w.runs.lock(run, record)
 	for what, change := range map[string]func(*Caller){
-		"another user":    func(c *Caller) { c.UID = eveUID },
-		"over TCP":        func(c *Caller) { c.Door = access.TCP },
-		"with a token":    func(c *Caller) { c.Token = "ci" },
+		"another user": func(c *Caller) { c.UID = eveUID },
+		"over TCP":     func(c *Caller) { c.Door = access.TCP },
+		"with a token": func(c *Caller) { c.Token = "ci" },
 	} {
 		by := me
 		change(&by)

@@ -125,7 +125,7 @@ func TestTheLedgerIsRight(t *testing.T) {
 	for name, tell := range map[string]func(w *world, i *service.Instance){
 		"told":    func(w *world, i *service.Instance) { w.daemon.LeaseMoved(i.Fence) },
 		"absent":  func(w *world, _ *service.Instance) { w.restart() },
-		"no news": func(w *world, i *service.Instance) { w.daemon.LeaseMoved(i.Fence+1); w.restart() },
+		"no news": func(w *world, i *service.Instance) { w.daemon.LeaseMoved(i.Fence + 1); w.restart() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, []service.Spec{spec("a", away(service.Park), with(func(s *service.Spec) { s.Start = service.Always }))}, func(t *testing.T, w *world) {
