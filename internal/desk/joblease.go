@@ -235,7 +235,7 @@ func (d *Desk) ranOut(uuid string, end time.Time) string {
 func (l jobLeases) Claims() (all []keeper.Claimed) {
 	for _, held := range l.desk.Ledger.View().Leases {
 		if _, err := job.ParseID(held.ID); err == nil && held.Run.Kind != lease.OfService {
-			all = append(all, keeper.Claimed{ID: held.ID, UID: held.Holder.UID, Fence: held.Fence, OfJob: held.Run.Kind == lease.OfJob})
+			all = append(all, keeper.Claimed{ID: held.ID, UID: held.Holder.UID, Fence: held.Fence, OfJob: held.Run.Kind == lease.OfJob, Bound: held.Binding == lease.ByProcess})
 		}
 	}
 	return all

@@ -24,8 +24,16 @@ import (
 // serviceLeases is the way of the owner of services to leases.
 type serviceLeases struct{ desk *Desk }
 
-// RunServices brings services and sends them away until ctx ends.
-func (d *Desk) RunServices(ctx context.Context) error { return d.Services.Run(ctx, serviceLeases{d}) }
+// RunServices brings services and sends them away until ctx ends. Before, it gives back the
+// leases of which no service knows any more; what a process has ends with it.
+func (d *Desk) RunServices(ctx context.Context) error {
+	for _, held := range d.Ledger.View().Leases {
+		if held.Run.Kind == lease.OfService && held.Binding != lease.ByProcess && d.Services.ServiceOf(held.Key()) == "" {
+			_ = d.Ledger.GiveBack(held.Key(), held.Fence, "no service has it") // the ledger tries again
+		}
+	}
+	return d.Services.Run(ctx, serviceLeases{d})
+}
 
 // asUser returns a user of this machine as a caller for whom the daemon runs a program.
 // The limits are those of the user, and the groups those of the user database. That the

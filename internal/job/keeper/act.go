@@ -525,40 +525,46 @@ func (k *Keeper) set(r job.Ref, do func(*kept, *setting) error) error {
 // not. It knows them by what was written down of the task.
 func (k *Keeper) claimLeases() {
 	for _, c := range k.leases.Claims() {
-		if of, _, known := k.claimOf(c); known && !c.OfJob && of.Task.Fence == c.Fence {
+		if of, _ := k.claimOf(c); !c.OfJob && of.Task.Fence == c.Fence {
 			k.leases.Claim(of)
 		}
 	}
 }
 
-// releaseStrays gives back the leases of tasks that have none, which a daemon left that
-// was killed before it could.
+// releaseStrays gives back the leases that no task has or waits for, which a daemon left
+// that was killed before it could, or whose job a repair of the journal has lost. What a
+// process has ends with it.
 func (k *Keeper) releaseStrays() {
 	for _, c := range k.leases.Claims() {
-		of, stays, known := k.claimOf(c)
-		if s := of.Task.State; known && c.OfJob && (s.Over() || s == job.Held || s == job.Waiting && stays) {
+		if of, stray := k.claimOf(c); c.OfJob && (stray || of.Spec == nil && !c.Bound) {
+			if of.Spec == nil {
+				named, _ := job.ParseID(c.ID)
+				of = Claim{Spec: &job.Spec{Number: named.Number, UID: c.UID}, ID: c.ID}
+			}
+			of.Task.Fence = c.Fence
 			k.leases.Release(of)
 		}
 	}
 }
 
-// claimOf returns the task whose id a lease has, and whether its job stays where it is.
-func (k *Keeper) claimOf(c Claimed) (of Claim, stays, known bool) {
+// claimOf returns the task whose id a lease has, the zero Claim if there is none, and
+// whether the task neither has a lease nor stands in the queue for it.
+func (k *Keeper) claimOf(c Claimed) (of Claim, idle bool) {
 	named, err := job.ParseID(c.ID)
 	if err != nil {
-		return Claim{}, false, false
+		return Claim{}, false
 	}
-	k.mu.RLock()
-	defer k.mu.RUnlock()
+	k.writing.Lock() // one that is being granted is in neither place for a moment
+	defer k.writing.Unlock()
 	j := k.job(named.Number)
 	if j == nil || j.UID != c.UID {
-		return Claim{}, false, false
+		return Claim{}, false
 	}
 	index, known := j.TaskIndex(named.Task)
 	if !known || j.TaskID(index) != c.ID {
-		return Claim{}, false, false
+		return Claim{}, false
 	}
-	return j.claim(index), j.stays(), true
+	return j.claim(index), j.queued[index] == nil && !j.task(index).State.Busy()
 }
 
 // removeOldRuns removes the records of runs whose ends are in the journal.

@@ -63,6 +63,7 @@ type Claimed struct {
 	UID   int // of its user
 	Fence uint64
 	OfJob bool // it was granted to the task; else perhaps to its user
+	Bound bool // it is bound to a process
 }
 
 // Claim names the lease of a task.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -499,6 +500,41 @@ func TestTheLeaseOfAHeldJob(t *testing.T) {
 		s := w.submit(spec("train", func(s *job.Spec) { s.Hold = true }))
 		w.set(func() { w.leases[s.ID()] = &held{uid: s.UID, fence: 7} })
 		w.restart()
+		w.idle()
+	})
+}
+
+// A lease of a task that may not begin now, and one of a job that is lost, are given back
+// when a daemon starts: nobody else can release them. A process keeps the one that it has.
+func TestLeasesThatNoTaskHas(t *testing.T) {
+	play(t, func(w *world) {
+		w.limits.Off = true
+		s := w.submit(spec("train"))
+		w.set(func() {
+			w.leases[s.ID()] = &held{uid: s.UID, fence: 7}
+			w.leases["lost-99"] = &held{uid: s.UID, fence: 8}
+			w.leases["lost-98"] = &held{uid: s.UID, fence: 9, pid: 1}
+		})
+		w.restart()
+		w.after(time.Second)
+		w.set(func() {
+			if left := slices.Collect(maps.Keys(w.leases)); !slices.Equal(left, []string{"lost-98"}) {
+				t.Errorf("%q are left", left)
+			}
+			delete(w.leases, "lost-98")
+		})
+	})
+}
+
+// What fails for good while a lease is handed over is the end of the run.
+func TestAHandOverThatFailsForGood(t *testing.T) {
+	play(t, func(w *world) {
+		w.set(func() { w.unhanded = errors.New("this is a bug in berth") })
+		s := w.submit(spec("train"))
+		w.after(5 * time.Minute)
+		if got := w.show(job.Ref{Number: s.Number}); got.State != "failed" || !strings.Contains(got.Cause, "this is a bug") {
+			t.Errorf("it is %+v", got.Job)
+		}
 		w.idle()
 	})
 }

@@ -156,8 +156,8 @@ func (k *Keeper) stop(r run, by access.Actor) {
 	}
 	k.writing.Lock()
 	defer k.writing.Unlock()
-	if k.stopped() {
-		return // the next daemon does it
+	if k.stopped() || !r.current() { // the next daemon does it, or it has ended by itself
+		return
 	}
 	if _, told := k.unended.LoadOrStore(r.name(), true); !told {
 		k.Publish(gpu.Event{
@@ -226,9 +226,8 @@ func (k *Keeper) Order(name string, caller process.ID) (api.MinderOrder, error) 
 		unread = fmt.Errorf("its environment cannot be read: %w", unread)
 	}
 	account, unknown := k.Account(r.User, r.UID)
-	unready := cmp.Or(unread, unknown)
 	var l api.Lease
-	if unready == nil {
+	if err = cmp.Or(unread, unknown); err == nil {
 		l, err = k.leases.Hand(k.running, of, caller)
 	}
 	k.writing.Lock()
@@ -238,15 +237,13 @@ func (k *Keeper) Order(name string, caller process.ID) (api.MinderOrder, error) 
 		return api.MinderOrder{}, runs.ErrStopped // the next daemon has its order
 	case !r.due():
 		return api.MinderOrder{}, runs.ErrNoOrder
-	case later.Passes(unready) || later.Passes(err): // the minder asks again
-		k.delayed(r, cmp.Or(unready, err))
-		return api.MinderOrder{}, cmp.Or(unready, err)
-	case unready != nil:
-		return api.MinderOrder{}, k.noOrder(r, job.Outcome{Time: when.Now(), Known: true, Failure: unready.Error()})
+	case later.Passes(err): // the minder asks again
+		k.delayed(r, err)
+		return api.MinderOrder{}, err
 	case errors.Is(err, runs.ErrNoLease):
 		return api.MinderOrder{}, k.noOrder(r, job.Outcome{Time: when.Now()})
 	case err != nil:
-		return api.MinderOrder{}, err
+		return api.MinderOrder{}, k.noOrder(r, job.Outcome{Time: when.Now(), Known: true, Failure: err.Error()})
 	}
 	t, c := *r.task(r.index), change{}
 	t.PID, t.Started, t.Code, t.Cause = caller.PID, when.Now(), "", ""

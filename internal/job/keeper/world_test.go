@@ -54,6 +54,7 @@ type world struct {
 	early    int               // minders that are killed before they write anything
 	unknown  []error           // why users cannot be looked up, one for each time; then they can
 	full     atomic.Bool       // the disk
+	unhanded error             // why leases cannot be handed over; nil if they can
 	unended  error             // why programs cannot be told to end; nil if they can
 	parked   time.Duration     // how long leases were parked, whose time stands still then; negative: they are now
 	mostHeld int
@@ -325,6 +326,9 @@ func (s desk) Hand(_ context.Context, of Claim, id process.ID) (l api.Lease, err
 		if h == nil || h.fence != of.Task.Fence {
 			return runs.ErrNoLease
 		}
+		if s.d.w.unhanded != nil {
+			return s.d.w.unhanded
+		}
 		h.pid = id.PID
 		l = api.Lease{ID: of.ID, Fence: h.fence}
 		return nil
@@ -393,7 +397,7 @@ func (s desk) Claims() (all []Claimed) {
 	s.d.w.mu.Lock()
 	defer s.d.w.mu.Unlock()
 	for id, h := range s.d.w.leases {
-		all = append(all, Claimed{ID: id, UID: h.uid, Fence: h.fence, OfJob: !h.old})
+		all = append(all, Claimed{ID: id, UID: h.uid, Fence: h.fence, OfJob: !h.old, Bound: h.pid != 0})
 	}
 	return all
 }
