@@ -57,6 +57,12 @@ func Fits(s *job.Spec) error {
 func (k *Keeper) Submit(s job.Spec, environment []string, by gpu.By) (job.Spec, error) {
 	<-k.begun
 	limits := k.Limits(s.UID, s.User)
+	for taken := true; taken; taken = k.leases.Taken(&s) { // so that an id means one thing to people
+		var err error
+		if s.Number, err = k.Numbers(); err != nil {
+			return job.Spec{}, err
+		}
+	}
 	k.writing.Lock()
 	j, err := k.submit(&s, environment, limits)
 	never := err == nil && j.condition == job.Never
@@ -79,11 +85,6 @@ func (k *Keeper) submit(s *job.Spec, environment []string, limits Limits) (j *ke
 	}
 	if err := k.room(s, limits); err != nil {
 		return nil, err
-	}
-	for taken := true; taken; taken = k.leases.Taken(s) { // so that an id means one thing to people
-		if s.Number, err = k.Numbers(); err != nil {
-			return nil, err
-		}
 	}
 	if environment != nil {
 		if err := k.journal.Write(nil, journal.Care{}); err != nil { // broken, so that nothing is to be left beside it

@@ -156,6 +156,7 @@ type state struct {
 	waitedFor map[int64][]int64 // by job: the jobs that wait for it, in ascending order, until it is written down that they may begin
 	ended     []*past           // jobs that have ended, in the order of their ends
 	endedSum  int               // their tasks
+	tasks     map[job.State]int // of all jobs, in each state
 	submitted uint64            // jobs since the start of this daemon
 	finished  map[job.State]uint64
 }
@@ -190,6 +191,8 @@ type kept struct {
 
 	alarm    *alarm         // when that changes with time alone; see lookAt
 	warnings map[int]*alarm // of tasks that run; see warnInTime
+
+	retiring bool // it has ended, and is being packed; guarded by writing
 
 	changed chan struct{} // closed when a task ends; nil if nobody waits for that
 
@@ -261,7 +264,7 @@ func newKeeper(o Options) *Keeper {
 		Options: o, wake: make(chan struct{}, 1), begun: make(chan struct{}), tidying: time.NewTimer(time.Hour),
 		environments: environments{folder: o.Folder, all: map[string]*environment{}},
 	}
-	k.state = state{jobs: map[int64]*kept{}, past: map[int64]*past{}, users: map[int]*user{}, waitedFor: map[int64][]int64{}, finished: map[job.State]uint64{}}
+	k.state = state{jobs: map[int64]*kept{}, past: map[int64]*past{}, users: map[int]*user{}, waitedFor: map[int64][]int64{}, tasks: map[job.State]int{}, finished: map[job.State]uint64{}}
 	return k
 }
 

@@ -1016,6 +1016,10 @@ func TestManyTasksThatDiffer(t *testing.T) {
 		if largest > mostEntries+1 {
 			t.Errorf("one group has %d entries", largest)
 		}
+		synctest.Wait()
+		if w.daemon.past[s.Number] == nil || w.daemon.jobs[s.Number] != nil || w.state(s.Number) != fmt.Sprintf("cancelled×%d", n) {
+			t.Error("it is not packed")
+		}
 		w.idle()
 	})
 }

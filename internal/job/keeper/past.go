@@ -35,12 +35,13 @@ type packed struct {
 var endings = [...]job.State{job.Done, job.Failed, job.Cancelled, job.TimedOut, job.Lost}
 
 // retire packs a job that has ended. Whoever still has the job itself may look at it. The
-// caller holds writing, and not mu: a job may have many tasks.
+// caller holds writing, and not mu. A job with many tasks that differ is packed beside, and
+// stays as it is meanwhile: none of its tasks changes any more.
 func (k *Keeper) retire(j *kept) {
-	if k.jobs[j.Number] != j || j.over.IsZero() {
+	if k.jobs[j.Number] != j || j.over.IsZero() || j.retiring {
 		return
 	}
-	p := &past{number: j.Number, name: j.Name, owner: j.owner, user: j.User, size: j.size, over: j.over, exit: job.Exit(j.task, len(j.tasks))}
+	p := &past{number: j.Number, name: j.Name, owner: j.owner, user: j.User, size: j.size, over: j.over}
 	if j.User == j.owner.name {
 		p.user = j.owner.name // the same text for all jobs
 	}
@@ -55,7 +56,30 @@ func (k *Keeper) retire(j *kept) {
 	default:
 		p.array = single
 	}
-	p.packed = packJob(j.Spec, j.setting(), j.tasks)
+	setting := j.setting()
+	pack := func() { p.exit, p.packed = job.Exit(j.task, len(j.tasks)), packJob(j.Spec, setting, j.tasks) }
+	differ := 0
+	for i, t := range j.tasks {
+		if i == 0 || t != j.tasks[i-1] {
+			differ++
+		}
+	}
+	if differ <= mostEntries || k.stopped() {
+		pack()
+		k.shelve(j, p)
+		return
+	}
+	j.retiring = true
+	k.busy.Go(func() {
+		pack()
+		k.writing.Lock()
+		defer k.writing.Unlock()
+		k.shelve(j, p)
+	})
+}
+
+// shelve keeps a job packed from now on. The caller holds writing.
+func (k *Keeper) shelve(j *kept, p *past) {
 	k.mu.Lock()
 	k.unwait(j.Spec)
 	delete(k.jobs, p.number)
@@ -64,6 +88,9 @@ func (k *Keeper) retire(j *kept) {
 	k.endedSum += len(p.starts)
 	p.owner.ended += len(p.starts)
 	k.mu.Unlock()
+	if k.endedSum > max(k.tidyAt, mostEnded) {
+		k.tidying.Reset(0)
+	}
 }
 
 // packJob packs a job. Tasks that follow each other and are the same have one entry.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"testing"
@@ -206,5 +207,28 @@ func TestAPackedJobLooksTheSame(t *testing.T) {
 	}
 	if k.endedSum != 0 || len(k.past) != 0 || len(k.numbers) != 0 || len(k.users) != 0 {
 		t.Errorf("forgotten: %d tasks, %d jobs, %d numbers, %d users", k.endedSum, len(k.past), len(k.numbers), len(k.users))
+	}
+}
+
+// A list is whole and in its order, however many jobs it has to look at for it.
+func TestListsInPieces(t *testing.T) {
+	k := recall(t, filepath.Join(t.TempDir(), "environments"), history(2*lookedAtOnce+5, 1))
+	for _, most := range []int{1, lookedAtOnce - 1, lookedAtOnce, 2*lookedAtOnce + 5, 3 * lookedAtOnce} {
+		var all []int64
+		for before, more := int64(0), true; more; {
+			var some []int64
+			some, more = k.selected(&Query{Before: before, Most: most})
+			all, before = append(all, some...), some[len(some)-1]
+			if most == 1 && len(all) == 3 {
+				break
+			}
+		}
+		slices.Reverse(all)
+		if want := k.numbers[len(k.numbers)-len(all):]; !slices.Equal(all, want) || most > 1 && len(all) != len(k.numbers) {
+			t.Errorf("%d at a time: %d jobs, from %d on", most, len(all), all[0])
+		}
+	}
+	if none, more := k.selected(&Query{Users: []string{"eve"}, Most: 1}); len(none) > 0 || more {
+		t.Errorf("of somebody without jobs: %v", none)
 	}
 }

@@ -136,6 +136,7 @@ func (k *Keeper) add(s *job.Spec, size int64) *kept {
 	}
 	owner.size += j.size + k.environments.use(s.Environment)
 	owner.open += n
+	k.tasks[job.Waiting] += n
 	k.jobs[s.Number] = j
 	at, _ := slices.BinarySearch(k.numbers, s.Number)
 	k.numbers = slices.Insert(k.numbers, at, s.Number)
@@ -174,6 +175,9 @@ func (k *Keeper) drop(number int64) {
 		k.endedSum -= j.total()
 		j.owner.ended -= j.total()
 	}
+	for s, n := range j.counts {
+		k.tasks[s] -= n
+	}
 	delete(k.jobs, number)
 	delete(k.past, number)
 	delete(k.waitedFor, number)
@@ -197,6 +201,8 @@ func (k *Keeper) put(j *kept, first, last int, t *job.Task) {
 		j.tasks[i] = t
 		j.counts[was]--
 		j.counts[t.State]++
+		k.tasks[was]--
+		k.tasks[t.State]++
 		j.owner.count(was, -1)
 		j.owner.count(t.State, 1)
 		if t.State.Over() && !was.Over() {
@@ -333,9 +339,6 @@ func (k *Keeper) commit(c *change) error {
 	k.mu.Unlock()
 	for _, u := range c.updates {
 		k.retire(u.kept)
-	}
-	if k.endedSum > max(k.tidyAt, mostEnded) {
-		k.tidying.Reset(0)
 	}
 	k.compactIfLong()
 	return nil

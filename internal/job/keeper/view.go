@@ -123,24 +123,42 @@ func (k *Keeper) List(q Query) (iter.Seq[Shown], int64) {
 	}, last
 }
 
-// selected returns the numbers of jobs, the largest first, and whether there are more.
+// selected returns the numbers of jobs, the largest first, and whether there are more. It
+// looks at them in pieces, between which jobs may change.
 func (k *Keeper) selected(q *Query) (numbers []int64, more bool) {
+	for before, left := q.Before, true; left && !more; {
+		numbers, before, more, left = k.selectSome(q, before, numbers)
+	}
+	return numbers, more
+}
+
+// lookedAtOnce limits the jobs that are looked at while none can change. Each takes up to
+// 1 µs.
+const lookedAtOnce = 1000
+
+// selectSome adds the numbers of selected jobs among the next ones before a number. It
+// returns where to go on, and whether there is more than the query wants, and any left.
+func (k *Keeper) selectSome(q *Query, before int64, numbers []int64) (all []int64, next int64, more, left bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	end := len(k.numbers)
-	if q.Before > 0 {
-		end, _ = slices.BinarySearch(k.numbers, q.Before)
+	if before > 0 {
+		end, _ = slices.BinarySearch(k.numbers, before)
 	}
-	for _, n := range slices.Backward(k.numbers[:end]) {
+	some := k.numbers[max(end-lookedAtOnce, 0):end]
+	for _, n := range slices.Backward(some) {
 		if !k.selects(q, n) {
 			continue
 		}
 		if len(numbers) == q.Most {
-			return numbers, true
+			return numbers, 0, true, false
 		}
 		numbers = append(numbers, n)
 	}
-	return numbers, false
+	if len(some) == 0 {
+		return numbers, 0, false, false
+	}
+	return numbers, some[0], false, some[0] > 1
 }
 
 // selects reports whether a query selects a job. The caller holds mu.
@@ -276,15 +294,8 @@ func (k *Keeper) Usage() Usage {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	u := Usage{Tasks: map[job.State]int{}, Submitted: k.submitted, Ended: maps.Clone(k.finished)}
-	for _, j := range k.jobs {
-		for s, n := range j.counts {
-			u.Tasks[s.Shown()] += n
-		}
-	}
-	for _, p := range k.past {
-		for i, n := range p.counts {
-			u.Tasks[endings[i]] += int(n)
-		}
+	for s, n := range k.tasks {
+		u.Tasks[s.Shown()] += n
 	}
 	return u
 }

@@ -698,6 +698,19 @@ func (w *world) idle() {
 			w.t.Errorf("the record of %s is left", name)
 		}
 	}
+	counted := map[job.State]int{}
+	for _, n := range w.daemon.numbers {
+		for s, some := range w.daemon.job(n).counts {
+			counted[s.Shown()] += some
+		}
+	}
+	none := func(_ job.State, n int) bool { return n == 0 }
+	got := w.daemon.Usage().Tasks
+	maps.DeleteFunc(counted, none)
+	maps.DeleteFunc(got, none)
+	if !maps.Equal(got, counted) {
+		w.t.Errorf("the tasks in each state are %v, and there are %v", got, counted)
+	}
 }
 
 func play(t *testing.T, do func(w *world)) {
