@@ -144,6 +144,27 @@ func TestARecordOfAnother(t *testing.T) {
 	}
 }
 
+// A command that has run is not run again because the clock was set back meanwhile.
+func TestTheClockIsSetBackWhileAJobRuns(t *testing.T) {
+	play(t, func(w *world) {
+		s := w.submit(spec("train"))
+		w.after(5 * time.Second)
+		w.daemon.kill()
+		<-w.daemon.over
+		time.Sleep(2 * time.Minute)
+		w.set(func() {
+			for _, r := range w.runs {
+				r.record.Ended = r.record.Ended.Add(-time.Hour)
+			}
+		})
+		w.start()
+		w.after(5 * time.Minute)
+		if got := w.show(job.Ref{Number: s.Number}); got.State != "done" || got.Try != 1 || len(w.started[got.ID]) != 1 {
+			t.Errorf("it is %+v", got.Job)
+		}
+	})
+}
+
 // Why no minder can be started is the cause of the job, which is tried again a few times and
 // then held.
 func TestNoMinder(t *testing.T) {

@@ -112,7 +112,9 @@ func (k *Keeper) look(r run) {
 		}
 		return
 	}
-	if t := r.task(r.index); record.Fence != 0 && record.Fence != t.Fence || !record.Ended.IsZero() && record.Ended.Before(t.Granted) { // of a job that had this number before the state was restored
+	// The record may be of a job that had this number before the state was restored. Its
+	// fence says so, and of a command that was not started its time: a clock may be set back.
+	if t := r.task(r.index); record.Fence != t.Fence && (record.Fence != 0 || !record.Ended.IsZero() && record.Ended.Before(t.Granted)) {
 		record, alive = runs.Record{}, false
 	}
 	again := func(after time.Duration) {

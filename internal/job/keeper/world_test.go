@@ -543,7 +543,7 @@ func (w *world) mind(name string, id process.ID) {
 		w.finish(name, -1, "", "")
 		return
 	}
-	r.record.Started = when.Now() // as one that was written
+	r.record.Started, r.record.Fence = when.Now(), order.Lease.Fence // as one that was written
 	w.started[task] = append(w.started[task], name)
 	w.mu.Unlock()
 	time.Sleep(p.takes)
