@@ -24,15 +24,20 @@ import (
 // serviceLeases is the way of the owner of services to leases.
 type serviceLeases struct{ desk *Desk }
 
-// RunServices brings services and sends them away until ctx ends. Before, it gives back the
-// leases of which no service knows any more; what a process has ends with it.
+// RunServices brings services and sends them away until ctx ends.
 func (d *Desk) RunServices(ctx context.Context) error {
+	d.releaseStrays()
+	return d.Services.Run(ctx, serviceLeases{d})
+}
+
+// releaseStrays gives back the leases of which no service knows any more, because its state
+// was lost. What a process has ends with it.
+func (d *Desk) releaseStrays() {
 	for _, held := range d.Ledger.View().Leases {
 		if held.Run.Kind == lease.OfService && held.Binding != lease.ByProcess && d.Services.ServiceOf(held.Key()) == "" {
 			_ = d.Ledger.GiveBack(held.Key(), held.Fence, "no service has it") // the ledger tries again
 		}
 	}
-	return d.Services.Run(ctx, serviceLeases{d})
 }
 
 // asUser returns a user of this machine as a caller for whom the daemon runs a program.

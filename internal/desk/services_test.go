@@ -3,6 +3,7 @@ package desk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"runtime"
@@ -350,5 +351,32 @@ func TestTheLeaseOfAService(t *testing.T) {
 	}
 	if err := l.End(k, granted.Fence, access.Daemon(), "it has to go"); !errors.Is(err, runs.ErrNoLease) {
 		t.Errorf("to end the programs of a lease that has ended: %v", err)
+	}
+}
+
+// A lease of a service whose state was lost is given back, unless a process has it: nobody
+// else can release it.
+func TestLeasesOfNoService(t *testing.T) {
+	w, _ := openServices(t)
+	l := serviceLeases{w.Desk}
+	self, err := w.Processes.Identify(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for number, bound := range []bool{false, true} {
+		run := lease.Run{Kind: lease.OfService, Number: int64(100 + number)}
+		ask := owner.Ask{ID: fmt.Sprint("lost-", run.Number), Run: run, Spec: &service.Spec{Name: "lost", User: "ada", UID: 1000, Memory: gpu.Some[gpu.MiB](1000)}}
+		k := lease.Key{Owner: lease.Holder{UID: 1000, User: "ada"}.Owner(), ID: ask.ID, Run: run}
+		granted, err := l.Acquire(t.Context(), ask)
+		if err == nil && bound {
+			_, err = l.Hand(t.Context(), k, granted.Fence, ask, self)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.releaseStrays()
+		if _, stands := l.Stands(k, granted.Fence); stands != bound {
+			t.Errorf("bound to a process: %v, and it stands: %v", bound, stands)
+		}
 	}
 }
