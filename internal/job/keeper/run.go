@@ -435,13 +435,13 @@ func (k *Keeper) holder(id string, uid int, fence uint64) (r run, ours bool) {
 // LeaseEnded notes that a lease has ended. It does not wait: the ledger calls it. Where the
 // run that had it goes on, it is ended.
 func (k *Keeper) LeaseEnded(id string, uid int, fence uint64, why string) {
-	k.mu.RLock()
-	r, ours := k.holder(id, uid, fence)
-	k.mu.RUnlock()
-	if !ours {
-		return
-	}
 	go func() {
+		k.mu.RLock()
+		r, ours := k.holder(id, uid, fence)
+		k.mu.RUnlock()
+		if !ours {
+			return
+		}
 		k.writing.Lock()
 		defer k.writing.Unlock()
 		// A minder whose command was ended with the lease writes that down first.
