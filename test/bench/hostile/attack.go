@@ -19,6 +19,7 @@ type attack struct {
 func attacks() []attack {
 	return []attack{
 		{"front", "reach a service of others through the front, fill or stop the front, and be the front", throughTheFront},
+		{"lostwaiter", "end the daemon by withdrawing requests and asking again under the same id", lostWaiter},
 		{"takeover", "become administrator over TCP by hiding who owns the connection, or from a namespace", takeover},
 		{"strangers", "end, renew, bind, trim or park leases of another user over TCP", strangers},
 		{"private", "use the daemon that another user runs privately, over its TCP port", private},
@@ -48,6 +49,17 @@ func attacks() []attack {
 		{"jobrights", "keep set-user-id programs of a job running, and forge the exit code of a job by its minder", jobRights},
 		{"jobdoors", "submit jobs by token, over TCP and from namespaces", jobDoors},
 		{"manyjobs", "fill the daemon with tasks and with a log of a gigabyte", manyJobs},
+		{"expansions", "take memory by jobs, plans and wrong bodies that expand, and get long answers", expansions},
+		{"launchers", "slow everybody down by launchers that end before their workers", deadLaunchers},
+		{"deadowner", "slow everybody down by leases on eight devices of a process that has ended", deadOwner},
+		{"parts", "slow everybody down by the parts of a launcher that is paced", manyParts},
+		{"parked", "slow everybody down by parked leases", manyParked},
+		{"impostor", "answer in place of a daemon that restarts, and give minders of root an order", impostor},
+		{"belowuser", "have a service ended for memory that a program of that name below user@ takes", belowUser},
+		{"nextlog", "have root's next job write its log through a link", nextLog},
+		{"port", "keep the daemon down by its port", takenPort},
+		{"elsewhere", "shut other machines out by idle connections", elsewhere},
+		{"manyfiles", "make GPUs unavailable by open files", manyFiles},
 		{"leftovers", "leave temporary files in the state folder", leftovers},
 	}
 }

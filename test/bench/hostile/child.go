@@ -45,6 +45,9 @@ func acts() map[string]act {
 		"rewrite": rewriteFile,
 		"raw":     sendRaw,
 		"crowd":   openCrowd,
+		"waiters": loseWaiters,
+		"double":  beImpostor,
+		"files":   openFiles,
 	}
 }
 

@@ -22,6 +22,7 @@ type setup struct {
 	devices string
 	config  string   // text of berth.yaml
 	flags   []string // of serve
+	socket  string   // empty: in a folder of its own
 	uid     int
 	stall   bool   // the log is read up to the line "berth is up", and no further
 	guests  bool   // real processes can use its devices, see daemon.guest
@@ -64,6 +65,9 @@ func (a *arena) serve(ctx context.Context, s setup) (*daemon, error) {
 // serveIn starts a daemon in the folder of one that has ended.
 func (a *arena) serveIn(ctx context.Context, dir string, s setup) (*daemon, error) {
 	d := &daemon{arena: a, dir: dir, socket: door{Network: "unix", Address: filepath.Join(dir, "s")}, exited: make(chan struct{}), logged: make(chan struct{})}
+	if s.socket != "" {
+		d.socket.Address = s.socket
+	}
 	if s.devices == "" {
 		s.devices = "sim:2"
 	}

@@ -21,6 +21,7 @@ type askHold struct {
 	Events  int // event streams
 	Streams int // lease streams
 	Waits   int // requests that wait for more memory than is free
+	Idle    int // connections that asked for something once
 	Name    string
 }
 
@@ -46,6 +47,7 @@ func holdConnections(ctx context.Context, in json.RawMessage, say func(any)) err
 		body = `{"gpus":2,"memory_mb":100000,"slots":0,"timeout_seconds":300}`
 	}
 	got.Waits = h.open(ctx, asked.Waits, fmt.Sprintf("POST /api/leases HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body), "")
+	h.open(ctx, asked.Idle, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", "200")
 	say(got)
 	<-ctx.Done()
 	h.close()

@@ -36,7 +36,7 @@ func main() {
 	}
 	var o options
 	flag.StringVar(&o.berth, "berth", "bin/berth", "the binary to attack")
-	flag.BoolVar(&o.small, "small", false, "play the short version (less than half a minute)")
+	flag.BoolVar(&o.small, "small", false, "play the short version (less than a minute)")
 	flag.StringVar(&o.only, "only", "", "play only the attacks with these `NAMES`, separated by commas")
 	list := flag.Bool("list", false, "list the attacks")
 	fair := flag.Bool("fair", false, "measure what one hostile user costs an honest one")
