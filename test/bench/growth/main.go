@@ -1,7 +1,7 @@
 // Command growth measures how what the daemon does grows with what users can make large.
 //
 // It measures the same load with 1, 10, 100, 1,000 and 10,000 leases, users, waiting
-// requests, events a second and series, with up to 1,000 launchers that have ended, parts of
+// requests, events a second, tasks and series, with up to 1,000 launchers that have ended, parts of
 // a launcher and parked leases of one user, and with up to 256 devices, as many as can be
 // simulated. What counts is processor time of the daemon, which others on the machine do
 // not change much. For each it draws a picture with logarithmic axes, and says the exponent:
@@ -73,6 +73,7 @@ func subjects() []subject {
 		{"held", "leases of one launcher that has ended, on eight devices with 30 of its processes", "1,024 leases of each user", held},
 		{"parts", "parts of a launcher, each with a process", "1,024 leases of each user", parts},
 		{"parked", "parked leases of one user that want to return", "1,024 leases of each user", parked},
+		{"tasks", "tasks of one user's job", "users.NAME.waiting_jobs, 10,000 by default", tasks},
 		{"series", "series of the past", "256 leases, 50 users and 50 services have series of their own, and each device has some 25", series},
 	}
 }

@@ -394,6 +394,61 @@ func beWaiting(socket, which, all string) error {
 	return nil
 }
 
+// tasks measures a user with a job of n tasks.
+func tasks(ctx context.Context, g *ground) ([]curve, error) {
+	s, err := g.start("sim:2", "")
+	if err != nil {
+		return nil, err
+	}
+	defer s.stop()
+	for _, n := range g.sizes() {
+		if err := s.submitted(ctx, n); err != nil {
+			return nil, err
+		}
+	}
+	return s.curves, nil
+}
+
+// submitted measures a job of n tasks, from its submit until it is cancelled.
+func (s *site) submitted(ctx context.Context, n int) error {
+	var job struct {
+		ID string `json:"id"`
+	}
+	spec := map[string]any{"name": "tasks", "command": []string{"true"}, "array": fmt.Sprint("1-", n), "lease": map[string]any{"memory_mb": 1024}, "begin": time.Now().AddDate(0, 6, 0)}
+	once := func(name string, k kind, do func() error) error {
+		before, err := s.CPU()
+		if err == nil {
+			err = do()
+		}
+		if err != nil {
+			return err
+		}
+		after, err := s.CPU()
+		s.add(name, k, float64(n), after-before)
+		return err
+	}
+	err := once("a submit", whole, func() error { return s.Ask("POST", "/api/jobs", spec, &job) })
+	if err != nil {
+		return err
+	}
+	err = errors.Join(s.atRest(n), s.pair(ctx, n), s.get("a list of all jobs", "/api/jobs", whole, n), s.get("a job with all its tasks", "/api/jobs/"+job.ID, whole, n),
+		s.get("one task", "/api/jobs/"+job.ID+".1", call, n), s.get("a scrape", "/metrics", whole, n))
+	if err != nil {
+		return err
+	}
+	one, is := "/api/jobs/"+job.ID+".1", map[bool]string{true: "/hold", false: "/unhold"}
+	held := false
+	cost, err := s.repeat(func() error {
+		held = !held
+		return s.Ask("POST", one+is[held], nil, nil)
+	})
+	if err != nil {
+		return err
+	}
+	s.add("a task is held, or let go", call, float64(n), cost)
+	return once("a cancel of the job", whole, func() error { return s.Ask("POST", "/api/jobs/"+job.ID+"/cancel", nil, nil) })
+}
+
 func events(ctx context.Context, g *ground) ([]curve, error) {
 	s, err := g.start("sim:h200", "")
 	if err != nil {
