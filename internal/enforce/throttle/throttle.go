@@ -205,7 +205,9 @@ func (t *Throttle) work(h *hand) {
 			h.fresh, h.retry = false, false
 			t.mu.Unlock()
 			sharing := t.share(h.uuid, services)
-			acts := t.act(ctx, h, r, s, services)
+			// A call that is given up is still in the driver, which then answers nobody: the
+			// restore at the end would come in vain. Steer limits the time of each call.
+			acts := t.act(context.WithoutCancel(ctx), h, r, s, services)
 			t.mu.Lock()
 			h.acts, h.sharing = acts, sharing
 			t.mu.Unlock()
