@@ -79,8 +79,11 @@ func newWorld(t *testing.T, timeline string) *world {
 func (w *world) start() {
 	w.monitor = monitor.New([]device.Backend{w.backend}, monitor.Settings{}, monitor.Keepers{})
 	w.monitor.Subscribe(monitor.Hooks{Event: w.publish, Reading: func(r monitor.Reading) {
-		if w.twist != nil {
-			w.twist(&r)
+		w.mu.Lock()
+		twist := w.twist
+		w.mu.Unlock()
+		if twist != nil {
+			twist(&r)
 		}
 		w.acts.Observe(r)
 	}})
@@ -109,25 +112,57 @@ func (w *world) settings() *config.Config {
 }
 
 func (w *world) Steer(ctx context.Context, id string, do func(context.Context, device.Device) error) error {
-	if w.refuse != nil {
-		return w.refuse
+	w.mu.Lock()
+	refuse := w.refuse
+	w.mu.Unlock()
+	if refuse != nil {
+		return refuse
 	}
 	before := w.limit()
 	err := w.monitor.Steer(ctx, id, do)
-	if w.late > 0 && w.limit() != before {
+	w.mu.Lock()
+	late := w.late > 0
+	w.mu.Unlock()
+	if late && w.limit() != before {
+		w.mu.Lock()
 		w.late--
+		w.mu.Unlock()
 		return &device.Error{Op: "set the limit", Err: device.ErrHung}
 	}
 	return err
 }
 
+// refuses makes the device refuse every step, or none.
+func (w *world) refuses(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refuse = err
+}
+
+// failsLate makes the device say of the next changes that it does not answer, and returns of
+// how many it was to say so until now.
+func (w *world) failsLate(times int) (before int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before, w.late = w.late, times
+	return before
+}
+
+// twists changes every reading, or none.
+func (w *world) twists(twist func(*monitor.Reading)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.twist = twist
+}
+
 // hang makes the device answer nothing, or answer again.
 func (w *world) hang(hangs bool) {
-	w.twist, w.refuse = nil, nil
+	w.twists(nil)
+	w.refuses(nil)
 	if hangs {
 		at := time.Now()
-		w.twist = func(r *monitor.Reading) { r.Sample.Time, r.Stale = at, true }
-		w.refuse = device.ErrHung
+		w.twists(func(r *monitor.Reading) { r.Sample.Time, r.Stale = at, true })
+		w.refuses(device.ErrHung)
 	}
 }
 
@@ -539,7 +574,7 @@ func TestRefusedOnce(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, furnace)
 			w.config.GPU.FanCurve = "50:50"
-			w.refuse = &device.Error{Op: "set the limit", Err: refusal}
+			w.refuses(&device.Error{Op: "set the limit", Err: refusal})
 			w.start()
 			for range 2 {
 				pass(10 * time.Minute)
@@ -561,10 +596,10 @@ func TestLimitThatIsSetLate(t *testing.T) {
 	for late := 1; late <= 3; late++ {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, furnace)
-			w.late = late
+			w.failsLate(late)
 			w.start()
 			pass(10 * time.Minute)
-			if told := w.told(gpu.EventPowerLimit); w.late != 0 || slices.Contains(told, "taken") || !w.acts.Acts(uuid).Original.Known() {
+			if told := w.told(gpu.EventPowerLimit); w.failsLate(0) != 0 || slices.Contains(told, "taken") || !w.acts.Acts(uuid).Original.Known() {
 				t.Errorf("after %d late steps: told %v, acts %+v", late, told, w.acts.Acts(uuid))
 			}
 			w.stop()
@@ -583,11 +618,12 @@ func TestLimitThatIsGivenBackLate(t *testing.T) {
 		w.start()
 		pass(3 * time.Minute)
 		w.hang(true)
-		w.refuse, w.late = nil, 1
+		w.refuses(nil)
+		w.failsLate(1)
 		pass(time.Minute)
 		w.hang(false)
 		pass(3 * time.Minute)
-		if told := w.told(gpu.EventPowerLimit); w.late != 0 || slices.Contains(told, "taken") || w.limit() == 115 {
+		if told := w.told(gpu.EventPowerLimit); w.failsLate(0) != 0 || slices.Contains(told, "taken") || w.limit() == 115 {
 			t.Errorf("told %v, limit %g W", told, w.limit())
 		}
 		w.stop()
@@ -624,7 +660,7 @@ func TestSettingsWhileNothingIsMeasured(t *testing.T) {
 		pass(time.Minute)
 		w.hang(true)
 		pass(time.Minute)
-		w.refuse = nil
+		w.refuses(nil)
 		pass(time.Second)
 		w.acts.Configure(w.settings())
 		pass(5 * time.Second)
@@ -681,7 +717,7 @@ func TestWhatIsRefusedForAWhileIsGivenBack(t *testing.T) {
 			if acts := w.acts.Acts(uuid); !acts.Fan.Known() || !acts.Original.Known() {
 				t.Fatalf("acts %+v", acts)
 			}
-			w.refuse = &device.Error{Op: "set it", Err: refusal}
+			w.refuses(&device.Error{Op: "set it", Err: refusal})
 			pass(2 * time.Minute)
 			if acts := w.acts.Acts(uuid); !acts.Fan.Known() || !acts.Original.Known() {
 				t.Errorf("%v: what could not be given back is forgotten: %+v", refusal, acts)
@@ -692,7 +728,7 @@ func TestWhatIsRefusedForAWhileIsGivenBack(t *testing.T) {
 			w.config.GPU.Throttle, w.config.GPU.FanCurve = string(slowdown.Slots), ""
 			w.acts.Configure(w.settings())
 			pass(time.Minute)
-			w.refuse = nil
+			w.refuses(nil)
 			pass(time.Minute)
 			if acts := w.acts.Acts(uuid); acts.Fan.Known() || acts.Original.Known() || w.limit() != 115 {
 				t.Errorf("%v: limit %g W, acts %+v", refusal, w.limit(), acts)
@@ -730,7 +766,7 @@ func TestHeatThatIsNotKnown(t *testing.T) {
 			if !acting() {
 				t.Fatalf("%s: held %v, limit %g W, acts %+v", name, w.held(), w.limit(), w.acts.Acts(uuid))
 			}
-			w.twist = twist
+			w.twists(twist)
 			pass(2 * time.Second)
 			if !acting() {
 				t.Errorf("%s: at once, held %v, limit %g W, acts %+v", name, w.held(), w.limit(), w.acts.Acts(uuid))
@@ -739,7 +775,7 @@ func TestHeatThatIsNotKnown(t *testing.T) {
 			if acts := w.acts.Acts(uuid); len(w.held()) != 0 || acts.Fan.Known() || acts.Original.Known() || w.limit() != 115 {
 				t.Errorf("%s: held %v, limit %g W, acts %+v", name, w.held(), w.limit(), acts)
 			}
-			w.twist = nil
+			w.twists(nil)
 			pass(3 * time.Minute)
 			if !acting() {
 				t.Errorf("%s, and is over: held %v, limit %g W, acts %+v", name, w.held(), w.limit(), w.acts.Acts(uuid))
@@ -754,7 +790,7 @@ func TestExemptServiceOnAnInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, furnace)
 		w.config.Services = map[string]config.Service{"exempt": {Throttle: string(slowdown.Exempt)}}
-		w.twist = func(r *monitor.Reading) { r.Device.Instances = []string{"MIG-a", "MIG-b"} }
+		w.twists(func(r *monitor.Reading) { r.Device.Instances = []string{"MIG-a", "MIG-b"} })
 		w.where = "MIG-b"
 		w.hold(&lease.Lease{ID: "first", Fence: 5, Holder: lease.Holder{Service: "exempt"}})
 		w.start()
@@ -773,7 +809,7 @@ func TestRestTriesAgain(t *testing.T) {
 		w := newWorld(t, furnace)
 		w.start()
 		pass(3 * time.Minute)
-		w.refuse = device.ErrHung
+		w.refuses(device.ErrHung)
 		w.acts.Rest(t.Context())
 		w.monitor.Stop(gpu.By{})
 		if w.limit() == 115 || !w.acts.Acts(uuid).Original.Known() {
@@ -783,7 +819,7 @@ func TestRestTriesAgain(t *testing.T) {
 		if err := os.Rename(folder, folder+"-away"); err != nil {
 			t.Fatal(err)
 		}
-		w.refuse = nil
+		w.refuses(nil)
 		pass(time.Minute)
 		if w.limit() != 115 || w.acts.Acts(uuid).Original.Known() {
 			t.Errorf("limit %g W, acts %+v", w.limit(), w.acts.Acts(uuid))
