@@ -57,8 +57,13 @@ func Fits(s *job.Spec) error {
 func (k *Keeper) Submit(s job.Spec, environment []string, by gpu.By) (job.Spec, error) {
 	<-k.begun
 	limits := k.Limits(s.UID, s.User)
+	k.writing.Lock()
+	err := k.room(&s, limits) // a job that is refused takes no number
+	k.writing.Unlock()
+	if err != nil {
+		return job.Spec{}, err
+	}
 	for taken := true; taken; taken = k.leases.Taken(&s) { // so that an id means one thing to people
-		var err error
 		if s.Number, err = k.Numbers(); err != nil {
 			return job.Spec{}, err
 		}
