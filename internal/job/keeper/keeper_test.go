@@ -937,10 +937,14 @@ func TestEveryStateHasAWayOut(t *testing.T) {
 				w.start()
 				w.after(begin)
 				for n := int64(1); n <= w.number; n++ {
-					if w.daemon.jobs[n] == nil { // it has ended
+					w.daemon.mu.RLock()
+					j := w.daemon.jobs[n]
+					if j == nil { // it has ended
+						w.daemon.mu.RUnlock()
 						continue
 					}
-					before := *w.daemon.jobs[n].task(0)
+					before := *j.task(0)
+					w.daemon.mu.RUnlock()
 					if err := w.daemon.Cancel(Act{Ref: job.Ref{Number: n}, By: who}); err != nil {
 						t.Errorf("%s with %s: %v", before.State, before.Code, err)
 					}
