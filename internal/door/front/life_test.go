@@ -546,6 +546,7 @@ func TestOnlyAWebSocketIsNotCounted(t *testing.T) {
 	if _, err := pieces.ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
+	until(t, d, isOpen("chat", 1, 0))
 	for _, c := range []struct {
 		method, body string
 		header       []string
@@ -563,6 +564,7 @@ func TestOnlyAWebSocketIsNotCounted(t *testing.T) {
 			t.Errorf("%s with %q: %s %s, want %d", c.method, c.header, resp.Status, text, c.status)
 		}
 	}
+	d.forget()
 	leave()
 	until(t, d, isOpen("chat", 0, 0))
 	got := f.echoed(t, "GET", "/services/chat/x", "", "Connection", "Upgrade, HTTP2-Settings", "Upgrade", "h2c", "Http2-Settings", "AAMAAABkAAQAAP__").Header
