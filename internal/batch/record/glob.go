@@ -27,53 +27,49 @@ func glob(pattern string) ([]string, error) {
 	if strings.HasPrefix(rest, "/") {
 		root, rest = "/", rest[1:]
 	}
-	var found []string
-	if err := expand(root, strings.Split(rest, "/"), &found); err != nil {
-		return nil, err
+	parts := slices.CompactFunc(strings.Split(rest, "/"), func(a, b string) bool { return a == anyFolders && b == anyFolders })
+	if parts[len(parts)-1] == anyFolders {
+		parts = append(parts, "*")
 	}
+	var found []string
+	err := expand(root, parts, &found)
 	slices.Sort(found)
-	return slices.Compact(found), nil
+	return slices.Compact(found), err
 }
 
 // expand adds the files in a folder that match the parts of a pattern.
 func expand(dir string, parts []string, found *[]string) error {
-	here := cmp.Or(dir, ".")
-	if parts[0] == anyFolders {
-		dotted := slices.ContainsFunc(parts, func(part string) bool { return strings.HasPrefix(part, ".") })
-		return below(here, dotted, func(path string) {
-			name, err := filepath.Rel(here, path)
-			if err == nil && matchParts(parts, strings.Split(name, "/")) {
-				*found = append(*found, path)
-			}
-		})
-	}
-	names := []string{parts[0]}
-	if strings.ContainsAny(parts[0], `*?[\`) {
-		entries, err := os.ReadDir(here)
-		if err != nil {
-			return unlessNone(err)
+	all, deep := parts, parts[0] == anyFolders
+	if deep { // the others match here, or all of them in any folder
+		parts = parts[1:]
+	} else if !strings.ContainsAny(parts[0], `*?[\`) { // the folder need not be readable
+		path := filepath.Join(dir, parts[0])
+		if len(parts) > 1 {
+			return expand(path, parts[1:], found)
 		}
-		names = names[:0]
-		for _, entry := range entries {
-			if matchName(parts[0], entry.Name()) {
-				names = append(names, entry.Name())
-			}
-		}
-	}
-	for _, name := range names {
-		path := filepath.Join(dir, name)
-		look := os.Stat
-		if len(parts) == 1 {
-			look = os.Lstat // a link that leads nowhere is found, and said to be one
-		}
-		stat, err := look(path)
-		switch {
-		case err != nil:
-			err = unlessNone(err)
-		case len(parts) == 1:
+		stat, err := os.Lstat(path)
+		if err == nil && !stat.IsDir() {
 			*found = append(*found, path)
-		case stat.IsDir():
+		}
+		return unlessNone(err)
+	}
+	entries, err := os.ReadDir(cmp.Or(dir, "."))
+	if err != nil {
+		return unlessNone(err)
+	}
+	for _, entry := range entries {
+		name := entry.Name()
+		path := filepath.Join(dir, name)
+		var err error
+		switch {
+		case !matchName(parts[0], name):
+		case len(parts) > 1:
 			err = expand(path, parts[1:], found)
+		case !entry.IsDir():
+			*found = append(*found, path)
+		}
+		if err == nil && deep && entry.IsDir() && !strings.HasPrefix(name, ".") {
+			err = expand(path, all, found)
 		}
 		if err != nil {
 			return err
@@ -82,25 +78,7 @@ func expand(dir string, parts []string, found *[]string) error {
 	return nil
 }
 
-// below calls each for all files below a folder, those in hidden folders only if hidden is
-// set.
-func below(dir string, hidden bool, each func(path string)) error {
-	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil && path == dir:
-			return unlessNone(err)
-		case err != nil:
-			return err
-		case !entry.IsDir():
-			each(path)
-		case path != dir && !hidden && strings.HasPrefix(entry.Name(), "."):
-			return fs.SkipDir
-		}
-		return nil
-	})
-}
-
-// unlessNone returns an error, except that something does not exist.
+// unlessNone returns an error, except that there is no such file or folder.
 func unlessNone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil

@@ -18,6 +18,9 @@ func TestGlob(t *testing.T) {
 		}
 		write(t, path, "")
 	}
+	if err := os.Symlink("x", ".link"); err != nil {
+		t.Fatal(err)
+	}
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
@@ -31,11 +34,13 @@ func TestGlob(t *testing.T) {
 		"?/**/y/*.tif":   {"x/y/c.tif", "z/y/e.tif"},
 		"**/y/**/c.*":    {"x/y/c.tif"},
 		here + "/**/e.*": {here + "/z/y/e.tif"},
+		"**/**/c.tif":    {"x/y/c.tif"},
+		".link/**/*.tif": {".link/b.tif", ".link/y/c.tif"},
 		"none/**/*.tif":  nil,
 		"none/*.tif":     nil,
 		"a.tif/*":        nil,
 		".*.tif":         {".a.tif"},
-		".*/*.tif":       {".cache/f.tif"},
+		".*/*.tif":       {".cache/f.tif", ".link/b.tif"},
 		"*/*.tif":        {"x/b.tif"},
 		".cache/*":       {".cache/f.tif"},
 		"**/.h/*":        {"x/.h/g.tif"},
