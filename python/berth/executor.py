@@ -282,12 +282,11 @@ class _Work:
             self._thread.join()
 
     def __str__(self) -> str:
-        with self._lock:
-            if self._broken is not None:
-                return "broken, %s" % self._broken
-            return "%d calls wait, %d are with workers%s" % (
-                len(self._waiting), len(self._sent), ", shut down" if self._closed else "",
-            )  # fmt: skip
+        if self._broken is not None:
+            return "broken, %s" % self._broken
+        return "%d calls wait, %d are with workers%s" % (
+            len(self._waiting), len(self._sent), ", shut down" if self._closed else "",
+        )  # fmt: skip
 
     def _start(self) -> None:
         self._wake = os.pipe()

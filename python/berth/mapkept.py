@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, Dict, Optional, Tuple
 
 from . import maparrays
 from .client import BerthError
+from .maprun import disown_in_children
 
 VERSION = 1
 LINE = re.compile(rb'\[(\d+),"([0-9a-f]{16})",')
@@ -39,7 +40,7 @@ class Kept:
         self._places: Dict[int, Tuple[bytes, int, int]] = {}  # digest, offset and length, by number
         self._waiting: Dict[int, bytes] = {}  # digests of records without an outcome
         self._file = _locked(self.path, name)
-        self._owner = os.getpid()
+        disown_in_children(self)
         try:
             self._begin(name, function)
         except BaseException:
@@ -103,10 +104,15 @@ class Kept:
         os.unlink(self.path)
 
     def close(self) -> None:
-        if self._owner == os.getpid() and not self._file.closed:
+        if not self._file.closed:
             self._file.flush()
-            fcntl.flock(self._file, fcntl.LOCK_UN)  # a process that was forked from this one may keep the file open
+            fcntl.flock(self._file, fcntl.LOCK_UN)  # a process that is being forked may have the file for a moment
         self._file.close()
+
+    def disown(self) -> None:
+        """Closes the file in a child of a fork: the lock, and what is not written yet, are
+        its parent's."""
+        self._file.raw.close()
 
 
 def _locked(path: str, name: str) -> BinaryIO:

@@ -143,7 +143,7 @@ class Runner:
             assert pipe is not None
             os.set_blocking(pipe.fileno(), False)
             _widen(pipe.fileno())
-        _RUNNERS.add(self)
+        disown_in_children(self)
 
     def disown(self) -> None:
         """Closes the pipes in a child of a fork. They are its parent's: if the child
@@ -165,6 +165,12 @@ class Runner:
         and gives the lines that come back, a list each time; an empty one after
         a chunk was taken. ``room`` is asked again after each of them, and when
         there is something to read at the descriptor ``wake``."""
+        for lines in self._exchange(chunks, room, wake):
+            yield lines
+            if self._owner != os.getpid():
+                raise BerthError("%s: its outcomes belong to the parent of this process" % self._who)
+
+    def _exchange(self, chunks: Iterator[bytes], room: Callable[[], bool], wake: Optional[int]) -> Iterator[List[bytes]]:
         process = self._process
         unsent = memoryview(b"")
         half: List[bytes] = []  # pieces of a line that is not whole yet
@@ -183,8 +189,6 @@ class Runner:
                     waiting.unregister(process.stdin)
                 feeding = wanted
                 for key, _ in waiting.select():
-                    if self._owner != os.getpid():
-                        raise BerthError("%s: its outcomes belong to the parent of this process" % self._who)
                     if key.fileobj is process.stdin:
                         if not unsent:
                             chunk = next(chunks, None)
@@ -266,12 +270,17 @@ class Runner:
                 raise
 
 
-_RUNNERS: "weakref.WeakSet[Runner]" = weakref.WeakSet()
+_OWN: "weakref.WeakSet[Any]" = weakref.WeakSet()
+
+
+def disown_in_children(thing: Any) -> None:
+    """Has children of a fork call ``disown`` of a thing."""
+    _OWN.add(thing)
 
 
 def _disown() -> None:
-    for runner in list(_RUNNERS):
-        runner.disown()
+    for thing in list(_OWN):
+        thing.disown()
 
 
 os.register_at_fork(after_in_child=_disown)

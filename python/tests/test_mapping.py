@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import io
+import itertools
 import json
 import os
 import pathlib
@@ -110,6 +111,25 @@ class Forking(MapCase):
         with self.forked(other), self.forked(reader):
             self.assertEqual([first, *outcomes], [2 * n for n in range(3000)])
 
+    def test_a_child_that_goes_on(self):
+        """It is told at once whose the outcomes are, and does not wait for more."""
+        mine, more = [True], [True]
+        chunks = itertools.takewhile(lambda _: more[0], itertools.repeat(b"1\n"))
+        with maprun.Runner("map", ["cat"], progress=False) as runner:
+            answers = runner.answers(chunks, lambda: mine[0] or self.fail("it goes on"))
+
+            def goes_on():
+                mine[0] = False
+                with self.assertRaisesRegex(berth.BerthError, "belong to the parent"):
+                    next(answers)
+
+            while not next(answers):
+                pass
+            with self.forked(goes_on):
+                pass
+            more[0] = False
+            self.assertEqual(list(answers)[-1][-1], maprun.INPUT_END.encode())
+
     def test_a_program_that_is_killed_beside_its_child(self):
         """berth run sees the end of the program, and not that of its child."""
         os.mkfifo(self.path / "alive")
@@ -137,6 +157,13 @@ class Forking(MapCase):
         with self.forked():
             kept.close()
             Kept("forked", "module.function").close()  # the child does not keep the lock
+
+    def test_a_child_writes_nothing_that_is_kept(self):
+        kept = Kept("forked", "module.function")
+        with self.forked(kept.close):
+            pass
+        kept.close()
+        self.assertEqual(len(pathlib.Path(kept.path).read_text().splitlines()), 1)
 
 
 class Mapping(MapCase):
