@@ -316,8 +316,7 @@ class Lease:
         """Gives the lease back. It does nothing to a lease that has ended, or that
         the parent of this process holds."""
         if self._owner != os.getpid():
-            self._granted = None  # a copy from before a fork: its lock may be held for ever
-            self._strike()
+            self._let_go()  # the lock may be held for ever
             return
         with self._lock:
             self._end()
@@ -403,6 +402,8 @@ class Lease:
         if granted is None:
             return None
         self._strike()
+        if self._owner != os.getpid():
+            return None  # a copy from before a fork
         if self._stop is not None:
             self._stop.set()
         if self._stops is not None:

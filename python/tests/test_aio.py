@@ -88,6 +88,22 @@ class Leases(DaemonCase):
 
         run(hold())
 
+    def test_a_child_of_a_fork_gives_nothing_back(self):
+        async def hold():
+            async with berth.aio.lease(memory=512) as gpu:
+                pid = os.fork()
+                if pid == 0:
+                    try:
+                        gpu.__aexit__(None, None, None).send(None)  # it ends without asking anybody
+                    except StopIteration:
+                        os._exit(0)
+                    finally:
+                        os._exit(1)
+                self.assertEqual(os.waitpid(pid, 0)[1], 0)
+                self.assertEqual(len(self.daemon.leases()["leases"]), 1)
+
+        run(hold())
+
     def test_lease(self):
         async def hold():
             async with berth.aio.lease(memory="1GiB", name="async") as gpu:
