@@ -392,7 +392,7 @@ class Stop:
 
     def __init__(self) -> None:
         self._event = threading.Event()
-        self._lock = threading.Lock()  # guards _socket
+        self._lock = threading.RLock()  # guards _socket; a signal handler may call set
         self._socket: Optional[socket.socket] = None
 
     def is_set(self) -> bool:

@@ -19,7 +19,7 @@ class ParkNotices:
 
     def __init__(self, client: Client, id: str, fence: int):
         self._client, self._id, self._fence = client, id, fence
-        self._lock = threading.Lock()  # guards what follows
+        self._lock = threading.RLock()  # guards what follows; a signal handler may release the lease
         self._couriers: Dict[str, List[Deliver]] = {LEAVES: [], BACK: []}
         self._watch: Optional[Subscription] = None
         self._closed = False

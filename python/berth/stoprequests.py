@@ -22,7 +22,7 @@ class StopRequests:
 
     def __init__(self, client: Client, id: str, fence: int):
         self._client, self._id, self._fence = client, id, fence
-        self._lock = threading.Lock()  # guards what follows
+        self._lock = threading.RLock()  # guards what follows; a signal handler may release the lease
         self.event: Optional[Event] = None  # that asked for the end
         self._couriers: List[Deliver] = []
         self._watch: Optional[Subscription] = None

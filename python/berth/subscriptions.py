@@ -128,7 +128,7 @@ class _Listener:
 
     def __init__(self, client: Client):
         self._client = client
-        self._lock = threading.Lock()  # guards what follows
+        self._lock = threading.RLock()  # guards what follows; a signal handler may end a subscription
         self._subscriptions: List[Subscription] = []
         self._stop: Optional[Stop] = None  # of the stream; None: nobody reads
 
@@ -195,7 +195,7 @@ class _Listener:
             yield event
 
 
-_LOCK = threading.Lock()  # guards _LISTENERS
+_LOCK = threading.RLock()  # guards _LISTENERS
 _LISTENERS: Dict[Tuple[Any, ...], _Listener] = {}
 
 
@@ -209,7 +209,7 @@ def _forget() -> None:
     """Forgets what a forked child has from its parent: threads do not survive a
     fork, and a lock may be held for ever."""
     global _LOCK
-    _LOCK = threading.Lock()
+    _LOCK = threading.RLock()
     _LISTENERS.clear()
 
 

@@ -10,7 +10,7 @@ import unittest
 from unittest import mock
 
 import berth
-from berth import leasing
+from berth import leasing, subscriptions
 
 from . import PATIENCE
 from .daemon import DaemonCase
@@ -65,6 +65,24 @@ class Life(DaemonCase):
             gpu.acquire()
         with gpu:
             self.assertTrue(gpu.held)
+
+    def test_a_signal_handler_may_release_wherever_it_comes(self):
+        """The handler runs in the thread that it interrupts, which may hold any of these."""
+        done = []
+
+        def leave():
+            with berth.lease(memory=512) as gpu:
+                gpu.on_stop(lambda _: None)
+                gpu.on_park(lambda _: None)
+                listener = subscriptions._listener(gpu._client)
+                with gpu._stops._lock, gpu._parks._lock, subscriptions._LOCK, listener._lock, gpu._stop._lock:
+                    gpu.release()
+            done.append(True)
+
+        thread = threading.Thread(target=leave, daemon=True)  # in vain, it would wait for ever
+        thread.start()
+        thread.join(PATIENCE)
+        self.assertTrue(done)
 
     def test_several_devices(self):
         with berth.lease(memory=512, gpus=3) as gpus:
