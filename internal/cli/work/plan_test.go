@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -96,6 +98,20 @@ func TestProgressOnATerminal(t *testing.T) {
 	}
 }
 
+// What is said of a single run, which has the files themselves, does not wait for their
+// reader once it is stopped.
+func TestSingleRunThatNobodyReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		read, out := io.Pipe()
+		con := &console.Console{Env: console.Env{Out: out, Err: out, Now: time.Now}}
+		ctx, stop := context.WithCancel(t.Context())
+		p := newProgress(ctx, con, nil, api.Plan{Pipelines: []api.PlannedPipeline{{Runs: []api.PlannedRun{{Name: "well"}}}}}, nil)
+		stop()
+		p.begin() // it would wait for ever
+		_ = read.Close()
+	})
+}
+
 func TestRunsAreStoppedWithOneLine(t *testing.T) {
 	p, _, out := newShown(0)
 	for _, r := range []programs.Result{on("GPU-a", "well[0]", api.PlacedAsPlanned), {RunningRun: api.RunningRun{Name: "well[1]"}}} {
@@ -143,7 +159,7 @@ func TestLinesSayWhoseTheyAre(t *testing.T) {
 func TestOutputOfOneRun(t *testing.T) {
 	p, out, err := newShown(0)
 	p.runs.Total = 1
-	if stdout, stderr, _ := p.Output("well"); stdout != p.Out || stderr != p.Err {
+	if stdout, stderr, _ := p.Output("well"); stdout != out || stderr != err {
 		t.Error("the output of one run takes a way around")
 	}
 	p.JSON = true

@@ -23,7 +23,8 @@ type progress struct {
 	client *client.Client
 	plan   api.Plan
 	gpus   view.GPUs
-	folder *runFolder // nil if nothing is kept
+	folder *runFolder  // nil if nothing is kept
+	files  console.Env // with Out and Err themselves, for a single run
 
 	mu    sync.Mutex // guards what follows, and all output
 	live  *term.Live
@@ -32,13 +33,11 @@ type progress struct {
 }
 
 func newProgress(ctx context.Context, con *console.Console, c *client.Client, plan api.Plan, gpus view.GPUs) *progress {
-	p := &progress{Console: con, client: c, plan: plan, gpus: gpus}
+	p := &progress{Console: con, client: c, plan: plan, gpus: gpus, files: con.Env}
 	for i := range plan.Pipelines {
 		p.runs.Total += len(plan.Pipelines[i].Runs)
 	}
-	if p.runs.Total > 1 { // a single run has the files themselves
-		con.Out, con.Err = hurried(ctx, con.Out), hurried(ctx, con.Err)
-	}
+	con.Out, con.Err = hurried(ctx, con.Out), hurried(ctx, con.Err)
 	p.live = term.NewLive(con.Err)
 	return p
 }
@@ -150,18 +149,21 @@ func (p *progress) counting() []string {
 // it is; of several, every line names its run. With --json, standard output is for the
 // answer.
 func (p *progress) Output(run string) (stdout, stderr io.Writer, done func()) {
-	out := p.Out
+	to := p.Env
+	if p.runs.Total == 1 {
+		to = p.files
+	}
 	if p.JSON {
-		out = p.Err
+		to.Out = to.Err
 	}
 	if p.runs.Total == 1 {
-		return out, p.Err, func() {}
+		return to.Out, to.Err, func() {}
 	}
 	lead := term.Clean(run) + ": "
 	lines := func(to io.Writer) *term.LineWriter {
 		return term.NewLineWriter(func(line []byte) { p.line(to, fmt.Appendf(nil, "%s%s\n", lead, line)) })
 	}
-	first, second := lines(out), lines(p.Err)
+	first, second := lines(to.Out), lines(to.Err)
 	flush := func() { first.Flush(); second.Flush() }
 	if p.folder == nil {
 		return first, second, flush
