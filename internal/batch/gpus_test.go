@@ -481,6 +481,27 @@ func TestStreamThatBeginsSlowly(t *testing.T) {
 	}
 }
 
+// A worker that is ready takes the record that it was started for: no other is wanted for
+// that one, unless its GPU may not work now.
+func TestReadyWorkerTakesItsRecord(t *testing.T) {
+	for speed, wanted := range map[float64]bool{1: false, 0.5: false, 0: true} {
+		r := &Run{opt: Options{Notify: func(Event) {}}.withDefaults(), staff: newStaff()}
+		r.changed.L, r.room.L = &r.mu, &r.mu
+		r.stock = newStock(r.opt)
+		r.stock.primed = true
+		r.stock.put(record.Record{Data: []byte("1"), Weight: 1})
+		g := &Grant{Speed: func() float64 { return speed }}
+		w := &worker{run: r, grant: g, left: make(chan struct{})}
+		_, w.card = r.staff.add(g)
+		w.leave()
+		r.sated = true // nobody waits beside the worker that loads
+		w.ready()
+		if r.sated == wanted {
+			t.Errorf("at a speed of %v: the supervisor wants another worker: %v", speed, !r.sated)
+		}
+	}
+}
+
 // Workers load side by side: the second one begins when a second record comes, and not when
 // the first one is ready.
 func TestWorkersLoadAtOnce(t *testing.T) {

@@ -67,8 +67,8 @@ func (r *Run) needsWorker() bool {
 }
 
 // wakeSupervisor wakes the supervisor if it wants one more worker now. Whoever adds a
-// record, takes one, or makes a worker ready calls it: each may be what it waits for. The
-// caller holds the lock.
+// record, takes one, or is ready and takes none calls it: each may be what it waits for.
+// The caller holds the lock.
 func (r *Run) wakeSupervisor() {
 	if r.sated && r.needsWorker() {
 		r.sated = false

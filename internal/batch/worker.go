@@ -192,7 +192,9 @@ func (w *worker) ready() {
 	w.card.ready++
 	w.card.speed = w.grant.speed()
 	r.staff.everReady = true
-	r.wakeSupervisor()
+	if w.card.speed == 0 { // otherwise it takes records now
+		r.wakeSupervisor()
+	}
 	r.mu.Unlock()
 	r.notify(EventReady, w.card.gpu, w.name, "ready")
 	w.coolDown() // waits while the multiplier of the GPU is 0
