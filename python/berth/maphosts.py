@@ -53,7 +53,7 @@ def gather(folder: str, modules: Iterable[str], files: Iterable[str]) -> None:
         relative = os.path.relpath(path)
         if relative.startswith(os.pardir) or os.path.isabs(path):
             relative = os.path.basename(os.path.abspath(path))
-        _copy(path, os.path.join(folder, relative), sources)
+        _copy(os.path.abspath(path), os.path.join(folder, relative), sources)
 
 
 def _home(module: str) -> Optional[str]:
@@ -70,35 +70,22 @@ def _home(module: str) -> Optional[str]:
 
 
 def _copy(source: str, target: str, sources: Dict[str, str]) -> None:
-    """Copies a file or a folder. ``sources`` has where what is there came from, by where
-    it is: nothing is left out because something else has its name."""
-    source, target = os.path.abspath(source), os.path.normpath(target)
-    whole = os.path.isdir(source) and os.path.isdir(target) and target not in sources  # so far it has parts of it
-    if os.path.exists(target) and not whole:
-        there = _source(target, sources)
-        if there is not None and os.path.realpath(there) == os.path.realpath(source):
-            return
-        raise BerthError(
-            "map: %s and %s would have one name on the hosts: rename one, or put them into different folders below this one"
-            % (there or os.path.basename(target), source)
-        )
-    sources[target] = source
+    """Copies a file, or a folder with what is in it. ``sources`` has where each file came
+    from: none is left out because another one has its name."""
     try:
-        os.makedirs(os.path.dirname(target), exist_ok=True)
         if os.path.isdir(source):
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", ".git"), dirs_exist_ok=True)
-        else:
-            shutil.copyfile(source, target)
-    except (OSError, shutil.Error) as why:
+            os.makedirs(target, exist_ok=True)
+            for name in sorted({*os.listdir(source)} - {"__pycache__", ".git"}):
+                _copy(os.path.join(source, name), os.path.join(target, name), sources)
+            return
+        there = sources.setdefault(target, source)
+        if os.path.isdir(target) or os.path.realpath(there) != os.path.realpath(source):
+            other = there if there != source else "a folder of the modules or files"
+            raise BerthError(
+                "map: %s and %s would have one name on the hosts: rename one, or put them into different folders below this one"
+                % (other, source)
+            )
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        shutil.copy(source, target)
+    except OSError as why:
         raise BerthError("map: %s cannot go to the hosts: %s" % (source, why)) from None
-
-
-def _source(target: str, sources: Dict[str, str]) -> Optional[str]:
-    """Returns what a file was copied from, by itself or with a folder."""
-    rest = ""
-    while target not in sources:
-        target, _, name = target.rpartition(os.sep)
-        if not target:
-            return None
-        rest = os.path.join(name, rest) if rest else name
-    return os.path.join(sources[target], rest) if rest else sources[target]

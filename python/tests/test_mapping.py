@@ -604,6 +604,15 @@ class Gathering(unittest.TestCase):
         with self.assertRaisesRegex(berth.BerthError, "x/weights.pt and .*y/weights.pt would have one name"):
             self.gather("x/weights.pt", "y/weights.pt")
 
+    def test_a_file_in_two_folders_of_one_name(self):
+        before = os.getcwd()
+        os.chdir(self.path / "x")
+        self.addCleanup(os.chdir, before)
+        (self.path / "x" / "y").mkdir()
+        (self.path / "x" / "y" / "weights.pt").write_text("another")
+        with self.assertRaisesRegex(berth.BerthError, "x/y/weights.pt and .*/y/weights.pt would have one name"):
+            maphosts.gather(str(self.target), [], ["y/weights.pt", str(self.path / "y")])
+
     def test_a_file_that_has_the_name_of_a_module(self):
         (self.path / "tests").write_text("no folder")
         with self.assertRaisesRegex(berth.BerthError, "tests would have one name"):
