@@ -131,7 +131,9 @@ func (l *Ledger) Observe(o placement.Observation) {
 	var used []*usedBy
 	var kin relatives
 	if o.Sample != nil {
-		used = l.census.used(o.Sample.Processes, time.Now())
+		if used = l.census.used(o.Sample.Processes, time.Now()); o.Sample.Processes == nil {
+			used = l.stillUsed(o.Device.UUID)
+		}
 		kin = relativesOf(used)
 	}
 	l.mu.Lock()
@@ -163,6 +165,17 @@ func (l *Ledger) Observe(o placement.Observation) {
 	if _, waiting := l.book.Len(); waiting > 0 {
 		l.nudge()
 	}
+}
+
+// stillUsed returns the processes that were last seen on a device and have not ended. It
+// is for a sample in which the driver does not say which there are.
+func (l *Ledger) stillUsed(uuid string) (used []*usedBy) {
+	l.mu.RLock()
+	if d := l.devices[uuid]; d != nil {
+		used = slices.Clone(d.used)
+	}
+	l.mu.RUnlock()
+	return slices.DeleteFunc(used, func(u *usedBy) bool { return !l.processes.Alive(u.ID()) })
 }
 
 // rebuild makes a new snapshot for placement, because a device was added or has

@@ -45,6 +45,29 @@ func identify(t *testing.T, pid int) process.ID {
 	return id
 }
 
+// A driver that does not say which processes there are takes no lease from those that
+// remain.
+func TestRemainingProcessThatTheDriverDoesNotTell(t *testing.T) {
+	w := newWorld()
+	k := w.start(t)
+	k.device(0, 100)
+	parent, offspring := family(t)
+	id := identify(t, parent.Process.Pid)
+	k.grant(want("a", 80, k.bound(parent.Process.Pid)))
+	k.device(0, 100, used(offspring, 30))
+	kill(t, parent)
+	until(t, "the end of the holder", func() bool { return k.isOutlived(id) })
+	k.device(0, 100, func(o *placement.Observation) { o.Sample.Processes = nil })
+	if left := len(k.Processes(dev(0))); left != 1 || !k.isOutlived(id) {
+		t.Errorf("%d processes are known", left)
+	}
+	k.device(0, 100, used(offspring, 30))
+	k.grant(want("b", 10)) // the clerk has done by then what came before
+	if got := k.leases(); len(got) != 2 {
+		t.Errorf("leases are %v", got)
+	}
+}
+
 // claimant starts a process that was launched under a lease, by its
 // environment, and descends from nobody who holds it.
 func claimant(t *testing.T, id string, fence uint64) *exec.Cmd {
