@@ -23,10 +23,3 @@ func OpenFiles(dir string) (slices []int, found []string, err error) {
 		}
 	}
 }
-
-// BeginLook does what the beginning of the first look does, and returns what ends it.
-func (o *Openers) BeginLook() (end func()) {
-	o.looking.Lock()
-	o.known, o.hidden = map[int]*opener{}, map[int]bool{}
-	return o.looking.Unlock
-}

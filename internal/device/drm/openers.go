@@ -2,6 +2,7 @@ package drm
 
 import (
 	"cmp"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,24 +24,22 @@ import (
 type Openers struct {
 	root Root
 
-	looking sync.Mutex // held by the one that looks; guards what only a look uses of an opener
-
-	mu     sync.Mutex // guards the fields below, and name and files of an opener; held for moments
-	looked time.Time  // when the last look began; zero before the first one has ended
+	mu     sync.Mutex // guards the fields below
+	looked time.Time
 	known  map[int]*opener
-	hidden map[int]bool // processes whose files berth may not see
+	hidden map[int]bool // processes whose files berth may not see; 0 stands for all of them
 }
 
-// How often Openers looks at processes.
+// Looks at open files.
 const (
-	lookPeriod    = time.Second      // between two looks, at least
-	youngPeriod   = 2 * time.Second  // young ones: programs open their GPU when they start
+	lookPeriod    = time.Second      // for new processes
+	youngPeriod   = 2 * time.Second  // processes younger than settledAge
 	openPeriod    = 5 * time.Second  // those with a card open
 	settledPeriod = 30 * time.Second // the others
 	settledAge    = time.Minute
 
 	// How much it does at a time, in open files. A process that has more than fit into
-	// one slice goes on where it was with the next look.
+	// one slice goes on where it was, after the others.
 	sliceSize  = 8 << 10 // bytes of a folder: about 340 files
 	mostLinks  = 8192    // in one look
 	firstLinks = 65536   // in the first one
@@ -53,28 +52,28 @@ type opener struct {
 	pid   int
 	born  int64 // when its directory was made; a new process with the same pid differs
 	since time.Time
-	due   time.Time   // when to look at it again
-	at    int64       // where the next slice begins; 0 between two passes through its files
-	found []*openFile // in this pass
-
+	due   time.Time // when to look at it again
+	at    int64     // where the next slice of its files begins; 0 between two passes through them
 	name  string
-	files []*openFile // those of cards; replaced, never changed
+	files []*openFile // those of cards
 }
 
 // openFile is a file that a process has open.
 type openFile struct {
-	fd   string
-	node string // /dev/dri/renderD128
+	fd    string
+	node  string // /dev/dri/renderD128
+	found bool   // in this pass
 
 	// The one reading of the card owns what follows.
 	read   time.Time // when the driver was last asked; zero if it was not
 	client Client    // what it said
 	ours   bool      // the client is one of the card
-	twice  bool      // the process has another file of the client
 }
 
 // Openers returns an Openers that has not looked yet.
-func (r Root) Openers() *Openers { return &Openers{root: r} }
+func (r Root) Openers() *Openers {
+	return &Openers{root: r, known: map[int]*opener{}, hidden: map[int]bool{}}
+}
 
 // Used is a process that uses a card.
 type Used struct {
@@ -89,7 +88,7 @@ type Used struct {
 // many open files, some clients are as they were at an earlier reading.
 func (o *Openers) Of(card *Card, now time.Time) (used []Used, complete bool) {
 	open, complete := o.find(card.Nodes, now)
-	o.ask(card, now, open)
+	o.ask(card, now, slices.Clone(open))
 	seen := map[uint64]bool{}
 	for _, p := range open {
 		u := Used{PID: p.pid, Name: p.name}
@@ -109,50 +108,36 @@ func (o *Openers) Of(card *Card, now time.Time) (used []Used, complete bool) {
 // ask asks the driver about open files. Each process has the same share of the questions,
 // and of its files those come first that were not asked for longest.
 func (o *Openers) ask(card *Card, now time.Time, open []opener) {
-	turn := slices.Clone(open)
-	slices.SortStableFunc(turn, func(a, b opener) int { return a.asked().Compare(b.asked()) })
-	turn = turn[:min(len(turn), mostReads)]
+	slices.SortStableFunc(open, func(a, b opener) int { return a.asked().Compare(b.asked()) })
+	open = open[:min(len(open), mostReads)]
 	var space [2 * mostText]byte // drivers write more about a client every year
-	for _, p := range turn {
-		files := slices.Clone(p.files)
-		slices.SortStableFunc(files, func(a, b *openFile) int {
-			switch {
-			case a.twice && !b.twice:
-				return 1
-			case b.twice && !a.twice:
-				return -1
+	for _, p := range open {
+		slices.SortStableFunc(p.files, earlier)
+		for _, f := range p.files[:min(len(p.files), mostReads/len(open))] {
+			text, err := Read(o.root.Path("proc", strconv.Itoa(p.pid), "fdinfo", f.fd), space[:])
+			f.read = now
+			if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
+				continue // what it said before stands
 			}
-			return a.read.Compare(b.read)
-		})
-		seen := map[uint64]bool{}
-		for i, f := range files {
-			if i < mostReads/len(turn) {
-				text, err := Read(o.root.Path("proc", strconv.Itoa(p.pid), "fdinfo", f.fd), space[:])
-				f.client, f.ours = ParseClient(text)
-				f.ours = f.ours && err == nil && (f.client.PCI == "" || f.client.PCI == card.PCI) && f.client.Driver == card.Driver
-				f.read = now
-			}
-			f.twice = f.ours && seen[f.client.ID]
-			seen[f.client.ID] = seen[f.client.ID] || f.ours
+			f.client, f.ours = ParseClient(text)
+			f.ours = f.ours && err == nil && (f.client.PCI == "" || f.client.PCI == card.PCI) && f.client.Driver == card.Driver
 		}
 	}
 }
 
 // asked returns when the driver was last asked about a file of a process.
-func (p *opener) asked() (last time.Time) {
-	for _, f := range p.files {
-		if f.read.After(last) {
-			last = f.read
-		}
-	}
-	return last
-}
+func (p *opener) asked() time.Time { return slices.MaxFunc(p.files, earlier).read }
+
+func earlier(a, b *openFile) int { return a.read.Compare(b.read) }
 
 // find returns the processes that have one of the nodes open, with these files only.
 func (o *Openers) find(nodes []string, now time.Time) (open []opener, complete bool) {
-	o.refresh(now)
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.looked.IsZero() || now.Sub(o.looked) >= lookPeriod || now.Before(o.looked) {
+		o.look(now)
+		o.looked = now
+	}
 	for _, p := range o.known {
 		ours := opener{pid: p.pid, name: p.name}
 		for _, f := range p.files {
@@ -168,38 +153,18 @@ func (o *Openers) find(nodes []string, now time.Time) (open []opener, complete b
 	return open, len(o.hidden) == 0
 }
 
-// refresh looks if that is due. If the reading of another card looks at this moment, what
-// it knew before has to do.
-func (o *Openers) refresh(now time.Time) {
-	if !o.looking.TryLock() {
-		o.mu.Lock()
-		ready := !o.looked.IsZero()
-		o.mu.Unlock()
-		if ready {
-			return
-		}
-		o.looking.Lock()
-	}
-	defer o.looking.Unlock()
-	if o.looked.IsZero() || now.Sub(o.looked) >= lookPeriod || now.Before(o.looked) {
-		o.look(now)
-		o.mu.Lock()
-		o.looked = now
-		o.mu.Unlock()
-	}
-}
-
-// look brings known up to date. The caller holds looking.
+// look brings known up to date. If /proc cannot be read, what is known stays. The caller
+// holds mu.
 func (o *Openers) look(now time.Time) {
-	proc, err := os.Open(o.root.Path("proc"))
+	names, err := o.processes()
 	if err != nil {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		o.known, o.hidden = map[int]*opener{}, map[int]bool{0: true}
+		o.hidden[0] = true
 		return
 	}
-	names, _ := proc.Readdirnames(-1)
-	proc.Close()
+	links := mostLinks
+	if len(o.known) == 0 {
+		links = firstLinks
+	}
 	fresh, hidden := make(map[int]*opener, len(o.known)), map[int]bool{}
 	var due []*opener
 	for _, name := range names {
@@ -209,7 +174,7 @@ func (o *Openers) look(now time.Time) {
 		}
 		p := o.known[pid]
 		if p == nil {
-			p = &opener{pid: pid, since: now}
+			p = &opener{pid: pid, since: now, due: now} // not before those that wait already
 		}
 		fresh[pid] = p
 		if o.hidden[pid] {
@@ -219,75 +184,77 @@ func (o *Openers) look(now time.Time) {
 			due = append(due, p)
 		}
 	}
-	o.mu.Lock()
 	o.known, o.hidden = fresh, hidden
-	o.mu.Unlock()
 	slices.SortFunc(due, func(a, b *opener) int { return a.due.Compare(b.due) })
-	links := mostLinks
-	if o.looked.IsZero() {
-		links = firstLinks
-	}
-	for _, p := range due {
-		if links <= 0 {
-			break
-		}
+	for len(due) > 0 && links > 0 {
+		p := due[0]
 		links -= 1 + o.lookAt(p, now)
+		if due = due[1:]; p.at > 0 {
+			due = append(due, p)
+		}
 	}
 }
 
+// processes returns the names of all processes, and of other files in /proc.
+func (o *Openers) processes() ([]string, error) {
+	proc, err := os.Open(o.root.Path("proc"))
+	if err != nil {
+		return nil, err
+	}
+	defer proc.Close()
+	return proc.Readdirnames(-1)
+}
+
 // lookAt reads a slice of the open files of a process, and returns how many it has read.
-// The caller holds looking.
+// The caller holds mu.
 func (o *Openers) lookAt(p *opener, now time.Time) (read int) {
 	dir := o.root.Path("proc", strconv.Itoa(p.pid))
 	var about unix.Stat_t
 	if unix.Stat(dir, &about) != nil {
-		o.mu.Lock()
-		defer o.mu.Unlock()
 		delete(o.known, p.pid) // it ended in between
 		return 0
 	}
-	files, name := p.files, p.name
 	if born := about.Mtim.Nano(); p.born != born {
-		p.born, p.since, p.at, p.found, files, name = born, now, 0, nil, nil, ""
+		*p = opener{pid: p.pid, born: born, since: now}
 	}
-	found, read, next, err := openFiles(dir, p.at)
-	p.at, p.found = next, append(p.found, found[:min(len(found), mostFiles-len(p.found))]...)
-	for i, f := range p.found { // what is known about a file stays
-		if j := slices.IndexFunc(files, f.same); j >= 0 {
-			p.found[i] = files[j]
+	p.due = now
+	files, read, next, err := openFiles(dir, p.at)
+	if err != nil && !Denied(err) {
+		return 0 // it has ended, or berth has too many files open: what is known stays
+	}
+	delete(o.hidden, p.pid)
+	if err != nil {
+		o.hidden[p.pid] = true
+	}
+	for _, f := range files {
+		if i := slices.IndexFunc(p.files, func(known *openFile) bool { return known.fd == f.fd && known.node == f.node }); i >= 0 {
+			p.files[i].found = true
+		} else if len(p.files) < mostFiles {
+			p.files = append(p.files, f)
 		}
 	}
-	if p.at > 0 { // of the rest, what the last pass has found
-		files = append(slices.Clone(p.found), slices.DeleteFunc(slices.Clone(files), func(f *openFile) bool { return slices.ContainsFunc(p.found, f.same) })...)
-	} else {
-		files, p.found = p.found, nil
+	if len(files) > 0 {
+		if comm, err := Text(dir, "comm"); err == nil {
+			p.name = gpu.Printable(comm, 128)
+		}
+	}
+	if p.at = next; p.at > 0 {
+		return read
+	}
+	p.files = slices.DeleteFunc(p.files, func(f *openFile) bool { return !f.found })
+	for _, f := range p.files {
+		f.found = false
 	}
 	switch {
-	case p.at > 0:
-		p.due = now
-	case len(files) > 0:
+	case len(p.files) > 0:
 		p.due = now.Add(openPeriod)
 	case now.Sub(p.since) < settledAge:
 		p.due = now.Add(youngPeriod)
 	default:
 		p.due = now.Add(settledPeriod)
 	}
-	if len(files) > 0 {
-		if comm, err := Text(dir, "comm"); err == nil {
-			name = gpu.Printable(comm, 128)
-		}
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	p.files, p.name = files, name
-	delete(o.hidden, p.pid)
-	if Denied(err) {
-		o.hidden[p.pid] = true
-	}
 	return read
 }
-
-func (f *openFile) same(other *openFile) bool { return f.fd == other.fd && f.node == other.node }
 
 // openFiles returns the files of cards in the slice of the open files of a process that
 // begins at a position, and the position of the next slice, which is 0 after the last. read
@@ -307,7 +274,6 @@ func openFiles(dir string, at int64) (files []*openFile, read int, next int64, e
 		return nil, 0, 0, err
 	}
 	_, _, fds := unix.ParseDirent(slice[:n], -1, nil)
-	slices.Sort(fds)
 	var space [128]byte
 	for _, fd := range fds {
 		n, err := unix.Readlink(filepath.Join(dir, "fd", fd), space[:])
@@ -315,7 +281,7 @@ func openFiles(dir string, at int64) (files []*openFile, read int, next int64, e
 			continue
 		}
 		if node := string(space[:n]); strings.HasPrefix(node, "/dev/dri/") {
-			files = append(files, &openFile{fd: fd, node: node})
+			files = append(files, &openFile{fd: fd, node: node, found: true})
 		}
 	}
 	next, err = unix.Seek(folder, 0, unix.SEEK_CUR)

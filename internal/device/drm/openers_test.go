@@ -3,11 +3,12 @@ package drm_test
 import (
 	"fmt"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/internal/device/drm"
 	"github.com/berth-gpu/berth/internal/device/drm/drmtest"
@@ -121,29 +122,6 @@ func TestManyFilesAreReadInSlices(t *testing.T) {
 	}
 }
 
-// A reading that comes while the first look is under way waits for it: nothing is known
-// before.
-func TestReadingDuringTheFirstLook(t *testing.T) {
-	tree := drmtest.Lay(t)
-	opens(tree, 10, 1)
-	o := tree.Root().Openers()
-	end := o.BeginLook()
-	begins, found := make(chan struct{}), make(chan string)
-	go func() {
-		close(begins)
-		used, _ := o.Of(&some, begun)
-		found <- pids(used)
-	}()
-	<-begins
-	for range 1000 {
-		runtime.Gosched()
-	}
-	end()
-	if got := <-found; got != "10:program10 " {
-		t.Errorf("it has found %q", got)
-	}
-}
-
 // However many files some processes have open, the others are seen at once, and what those
 // processes have open is seen in time, and stays seen.
 func TestManyFilesHideNothing(t *testing.T) {
@@ -173,6 +151,66 @@ func TestManyFilesHideNothing(t *testing.T) {
 		if got := look(); got != "103:program103 900:program900 " {
 			t.Fatalf("after some looks: %s", got)
 		}
+	}
+}
+
+// However many processes come and go, those that were there before are looked at.
+func TestManyNewProcessesHideNothing(t *testing.T) {
+	const many, each = 26, 340
+	tree := drmtest.Lay(t)
+	tree.Write("proc/50/fd/0", "-> /dev/null")
+	now := begun
+	o := tree.Root().Openers()
+	look := func() string {
+		used, _ := o.Of(&some, now)
+		return pids(used)
+	}
+	look()
+	opens(tree, 50, 1)
+	for i := range many {
+		for fd := range each {
+			tree.Write(fmt.Sprintf("proc/%d/fd/%d", 1000+i, 1000+fd), "-> /dev/null")
+		}
+	}
+	for next := 1000; next < 4000; next += 1000 {
+		now = now.Add(time.Second)
+		look()
+		for i := range many {
+			if err := os.Rename(tree.Path(fmt.Sprint("proc/", next+i)), tree.Path(fmt.Sprint("proc/", next+1000+i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got := look(); got != "50:program50 " {
+		t.Errorf("it has found %q", got)
+	}
+}
+
+// While berth can open no file, what is known stays.
+func TestNoFileCanBeOpened(t *testing.T) {
+	tree := drmtest.Lay(t)
+	opens(tree, 10, 1)
+	now := begun
+	o := tree.Root().Openers()
+	look := func() string {
+		now = now.Add(10 * time.Second)
+		used, complete := o.Of(&some, now)
+		return fmt.Sprint(pids(used), complete)
+	}
+	before := look()
+	var usual unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &usual); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: usual.Max}); err != nil {
+		t.Fatal(err)
+	}
+	during := look()
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &usual); err != nil {
+		t.Fatal(err)
+	}
+	if after := look(); before != "10:program10 true" || during != "10:program10 false" || after != before {
+		t.Errorf("before %s, during %s, after %s", before, during, after)
 	}
 }
 
