@@ -2,7 +2,9 @@ package drm
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -23,11 +25,15 @@ func (c *board) powerLimits(ctx context.Context) (sensor string, limits device.P
 	}
 	s, failed := &c.at.Load().sensors, device.ErrUnsupported
 	for _, l := range c.backend.table.Limits {
-		if _, err := s.Number(l.Now); err != nil {
+		n, err := s.Number(l.Now)
+		if err != nil {
 			failed = err
-			continue
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNoSensors) {
+				continue
+			}
+			break // another limit in its place would pass for one that somebody has set
 		}
-		now, usual := s.Watts(l.Now).Or(0), s.Watts(l.Default).Or(0)
+		now, usual := watts(n).Or(0), s.Watts(l.Default).Or(0)
 		c.highest = max(c.highest, now)
 		most, whole := gpu.Watts(0), max(c.highest, usual)
 		if l.Most != "" {

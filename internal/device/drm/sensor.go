@@ -79,10 +79,18 @@ const mostWatts = 5000
 func (s *Sensors) Watts(names ...string) gpu.Opt[gpu.Watts] {
 	for _, name := range names {
 		if n, err := s.Number(name); err == nil {
-			if w := gpu.Watts(n) / 1e6; w >= 0 && w <= mostWatts {
-				return gpu.Some(w)
+			if w := watts(n); w.Known() {
+				return w
 			}
 		}
+	}
+	return gpu.Opt[gpu.Watts]{}
+}
+
+// watts returns a power that a driver gives in microwatts, if it is one.
+func watts(micro int64) gpu.Opt[gpu.Watts] {
+	if w := gpu.Watts(micro) / 1e6; w >= 0 && w <= mostWatts {
+		return gpu.Some(w)
 	}
 	return gpu.Opt[gpu.Watts]{}
 }

@@ -233,6 +233,22 @@ func TestGovernor(t *testing.T) {
 	}
 }
 
+// A limit that cannot be read is not taken for another one.
+func TestLimitThatCannotBeRead(t *testing.T) {
+	tree := drmtest.Lay(t, arc)
+	hwmon := older + "device/hwmon/hwmon3/"
+	tree.Write(hwmon+"power2_max", "150000000\n")
+	g := devices(t, drm.New(&intel.Table, drm.Options{Root: tree.Root()}))[0].(device.Governor)
+	tree.Remove(hwmon + "power1_max")
+	if limits, err := g.PowerLimits(t.Context()); err != nil || limits.Now != 150 {
+		t.Errorf("without the first limit, limits are %+v, %v", limits, err)
+	}
+	tree.Folder(hwmon + "power1_max")
+	if limits, err := g.PowerLimits(t.Context()); err == nil {
+		t.Errorf("limits are %+v", limits)
+	}
+}
+
 // The driver names no highest limit. Whatever its owner had set can be set again, also by
 // the next daemon, which never saw it.
 func TestLoweredLimitGoesBack(t *testing.T) {
