@@ -53,9 +53,10 @@ func (b *Backend) Watch(ctx context.Context, found func(device.Fault)) error {
 				return err
 			}
 		case <-ticks.C:
-			b.count(counts, tell)
 		}
-		if !reading && len(counts) == 0 && len(b.all()) > 0 { // cards that a later Scan finds may count
+		cards := len(b.all()) // before they are counted: a Scan may find more meanwhile, and those may count
+		b.count(counts, tell)
+		if !reading && len(counts) == 0 && cards > 0 {
 			return &device.Error{Op: "watch for faults", Err: device.ErrUnsupported,
 				Hint: "run berth as root, or give it CAP_SYSLOG, to let it read the kernel's log"}
 		}
