@@ -88,11 +88,13 @@ func Left(path, boot string) (processes int, err error) {
 // remember writes to the file that processes are about to be stopped. If it fails, they
 // must not be stopped.
 func (p *Pacer) remember(ids []process.ID) error {
+	fresh := func() []process.ID {
+		return slices.DeleteFunc(slices.Clone(ids), func(id process.ID) bool { return p.stopped[id] })
+	}
 	p.mu.Lock()
-	fresh := slices.DeleteFunc(slices.Clone(ids), func(id process.ID) bool { return p.stopped[id] })
-	ended := slices.Collect(maps.Keys(p.stopped))
+	some, ended := len(fresh()) > 0, slices.Collect(maps.Keys(p.stopped))
 	p.mu.Unlock()
-	if len(fresh) == 0 {
+	if !some {
 		return nil
 	}
 	ended = slices.DeleteFunc(ended, p.table.Alive) // without the lock: one lease may have many processes
@@ -101,12 +103,13 @@ func (p *Pacer) remember(ids []process.ID) error {
 	for _, id := range ended {
 		delete(p.stopped, id)
 	}
-	for _, id := range fresh {
+	added := fresh() // without those that another lease has added meanwhile
+	for _, id := range added {
 		p.stopped[id] = true
 	}
 	err := p.write(false)
 	if err != nil {
-		for _, id := range fresh {
+		for _, id := range added {
 			delete(p.stopped, id)
 		}
 	}

@@ -3,15 +3,19 @@ package pace
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -41,6 +45,34 @@ func TestWhatRunsIsContinuedToo(t *testing.T) {
 	earlier.rescue()
 	if line, err := p.out.ReadString('\n'); line != "continued\n" {
 		t.Errorf("the daemon whose guardian is gone: it says %q, %v", line, err)
+	}
+}
+
+// A process that somebody traces since it was stopped runs on when the tracer leaves it.
+func TestWhatIsTracedIsContinuedToo(t *testing.T) {
+	p := start(t, "trap 'echo continued' CONT; echo up; sleep 1000 & wait; wait", &syscall.SysProcAttr{Setsid: true})
+	if line, err := p.out.ReadString('\n'); line != "up\n" {
+		t.Fatal(line, err)
+	}
+	if err := syscall.Kill(p.id.PID, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it is stopped", func() bool { return stopped(t, p.id) })
+	done := make(chan string)
+	go func() {
+		runtime.LockOSThread() // for good: the end of the thread ends the tracing
+		if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(p.id.PID), 0, 0, 0, 0); errno != 0 {
+			done <- errno.Error()
+			return
+		}
+		_, again := continueStopped(process.Proc(), []process.ID{p.id})
+		done <- fmt.Sprint(again)
+	}()
+	if got := <-done; got != "[]" {
+		t.Fatal(got)
+	}
+	if line, err := p.out.ReadString('\n'); line != "continued\n" {
+		t.Errorf("it says %q, %v", line, err)
 	}
 }
 

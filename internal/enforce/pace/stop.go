@@ -61,14 +61,11 @@ func stoppable(table process.Table, id process.ID) error {
 
 // continueStopped continues processes that berth may have left stopped, whether they look
 // stopped or not: a signal to stop waits while its process is in an uninterruptible call,
-// and one to continue takes it back. It leaves traced processes to their tracers. It
-// returns how many were stopped, and those that have to be tried again.
+// and one to continue takes it back. A tracer that came meanwhile gets it for its process.
+// continueStopped returns how many were stopped, and those that have to be tried again.
 func continueStopped(table process.Table, ids []process.ID) (continued int, again []process.ID) {
 	for _, id := range ids {
 		c, err := table.Control(id)
-		if err == nil && c.Tracer != 0 {
-			continue
-		}
 		if err == nil {
 			err = table.Signal(kinship.Authority(), id, process.Continue)
 		}
