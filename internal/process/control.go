@@ -40,8 +40,8 @@ func (t Table) Control(id ID) (Control, error) {
 		c.Manager, c.Foreground = t.manager(s), s.foreground == s.group
 	}
 	// Check the identity last, so that all facts are about this process.
-	if !t.Alive(id) {
-		return Control{}, fmt.Errorf("process %d: %w", id.PID, ErrGone)
+	if err := t.lives(id); err != nil {
+		return Control{}, err
 	}
 	return c, nil
 }

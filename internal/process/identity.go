@@ -72,9 +72,19 @@ func (t Table) Identify(pid int) (ID, error) {
 
 // Alive reports whether exactly this process still runs. A zombie does not: it holds only
 // its exit status.
-func (t Table) Alive(id ID) bool {
+func (t Table) Alive(id ID) bool { return t.lives(id) == nil }
+
+// Ended reports whether exactly this process has ended. A process that cannot be looked at
+// now, as when no file can be opened, is neither Alive nor Ended.
+func (t Table) Ended(id ID) bool { return errors.Is(t.lives(id), ErrGone) }
+
+// lives returns nil if exactly this process still runs, and ErrGone if it has ended.
+func (t Table) lives(id ID) error {
 	s, err := t.stat(id.PID)
-	return err == nil && s.start == id.Start && s.state != 'Z' && s.state != 'X'
+	if err == nil && (s.start != id.Start || s.state == 'Z' || s.state == 'X') {
+		err = fmt.Errorf("process %d: %w", id.PID, ErrGone)
+	}
+	return err
 }
 
 // Parent returns the parent of a process, which may have taken it over; 0 at the root.

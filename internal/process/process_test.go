@@ -11,6 +11,8 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 func TestMain(m *testing.M) {
@@ -60,6 +62,40 @@ func TestIdentify(t *testing.T) {
 	}
 	if table.Alive(ID{PID: id.PID, Start: id.Start + 1}) {
 		t.Error("a process with another start time counts as the same")
+	}
+}
+
+// A process that cannot be looked at has not ended.
+func TestWhatCannotBeReadHasNotEnded(t *testing.T) {
+	id, err := Proc().Identify(child(t).Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, strconv.Itoa(id.PID), "stat"), 0o700); err != nil { // which cannot be read
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		what  string
+		table Table
+		id    ID
+		ended bool
+	}{
+		{"it runs", Proc(), id, false},
+		{"it cannot be read", At(root), id, false},
+		{"there is none", At(t.TempDir()), id, true},
+		{"another one has its pid", Proc(), ID{PID: id.PID, Start: id.Start + 1}, true},
+	} {
+		_, controlled := test.table.Control(test.id)
+		reaches := test.table.Reaches(kinship.Authority(), test.id)
+		stop, watched := test.table.Watch(test.id, func() {})
+		if stop != nil {
+			stop()
+		}
+		if test.table.Ended(test.id) != test.ended || test.ended && test.table.Alive(test.id) ||
+			errors.Is(controlled, ErrGone) != test.ended || errors.Is(reaches, ErrGone) != test.ended || errors.Is(watched, ErrGone) != test.ended {
+			t.Errorf("%s: ended %v, %v, %v, %v", test.what, test.table.Ended(test.id), controlled, reaches, watched)
+		}
 	}
 }
 

@@ -54,10 +54,10 @@ func (t Table) Reaches(in kinship.Mandate, id ID) error {
 	if !in.All {
 		uids, err = t.UIDs(id.PID)
 	}
-	switch { // check the identity last, so that the uids are those of this process
-	case !t.Alive(id):
-		return fmt.Errorf("process %d: %w", id.PID, ErrGone)
-	case err != nil || !in.Reaches(id, uids):
+	if gone := t.lives(id); gone != nil { // last, so that the uids are those of this process
+		return gone
+	}
+	if err != nil || !in.Reaches(id, uids) {
 		return fmt.Errorf("process %d: %w", id.PID, ErrSpared)
 	}
 	return nil

@@ -30,8 +30,8 @@ func (t Table) WatchEnd(id ID, ended func(killed bool)) (stop func(), err error)
 	}
 	file := os.NewFile(uintptr(fd), "pidfd")
 	// The pid may have been reused before the pidfd was opened, but not since.
-	if !t.Alive(id) {
-		return nil, errors.Join(fmt.Errorf("watch process %d: %w", id.PID, ErrGone), file.Close())
+	if err := t.lives(id); err != nil {
+		return nil, errors.Join(fmt.Errorf("watch %w", err), file.Close())
 	}
 	conn, err := file.SyscallConn()
 	if err != nil {

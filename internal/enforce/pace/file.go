@@ -97,7 +97,7 @@ func (p *Pacer) remember(ids []process.ID) error {
 	if !some {
 		return nil
 	}
-	ended = slices.DeleteFunc(ended, p.table.Alive) // without the lock: one lease may have many processes
+	ended = slices.DeleteFunc(ended, func(id process.ID) bool { return !p.table.Ended(id) }) // without the lock: one lease may have many processes
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, id := range ended {

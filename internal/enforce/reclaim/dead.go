@@ -15,7 +15,7 @@ import (
 func (c *climb) dead(context.Context) (done, left []api.RungStep) {
 	for _, held := range c.Leases.View().Leases {
 		holder := process.ID{PID: held.Holder.PID, Start: held.Holder.Start}
-		if !c.chosen(held) || held.Binding != lease.ByProcess || holder.PID == 0 || len(held.Scope) > 0 || c.Processes.Alive(holder) {
+		if !c.chosen(held) || held.Binding != lease.ByProcess || holder.PID == 0 || len(held.Scope) > 0 || !c.Processes.Ended(holder) {
 			continue
 		}
 		before := held.Total().Memory

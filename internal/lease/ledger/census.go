@@ -58,19 +58,21 @@ type usedBy struct {
 	gone   bool // it is not among those that use the device any more
 }
 
-// used returns the processes of a sample with their facts. It leaves out those that have
-// just ended.
-func (c *census) used(processes []gpu.Process, now time.Time) []*usedBy {
+// used returns the processes of a sample with their facts, and the pids of those that it
+// cannot look at now. It leaves out those that have just ended.
+func (c *census) used(processes []gpu.Process, now time.Time) (used []*usedBy, unread []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer c.memory.Weed(now)
-	var used []*usedBy
 	for _, p := range processes {
-		if id, err := c.Identify(p.PID); err == nil {
+		switch id, err := c.Identify(p.PID); {
+		case err == nil:
 			used = append(used, &usedBy{Process: c.memory.See(id, now, unlocked{c}), memory: p.Memory.Or(0), name: p.Name, kind: p.Kind})
+		case !errors.Is(err, process.ErrGone):
+			unread = append(unread, p.PID)
 		}
 	}
-	return used
+	return used, unread
 }
 
 // read returns a process as the process table has it now.

@@ -3,6 +3,7 @@ package ledger
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -42,12 +43,27 @@ func TestSilentProcess(t *testing.T) {
 	c := census{Table: process.At(root)}
 	now := time.Now()
 	first := make(chan []*usedBy)
-	go func() { first <- c.used([]gpu.Process{{PID: silent}}, now) }()
-	if used := c.used([]gpu.Process{{PID: other}}, now); len(used) != 1 || used[0].Origin.Lease != "a" {
+	go func() {
+		used, _ := c.used([]gpu.Process{{PID: silent}}, now)
+		first <- used
+	}()
+	if used, _ := c.used([]gpu.Process{{PID: other}}, now); len(used) != 1 || used[0].Origin.Lease != "a" {
 		t.Errorf("on the other device are %+v", used)
 	}
 	if used := <-first; len(used) != 1 || used[0].Origin.Lease != "" || !used[0].UID.Known() {
 		t.Errorf("on its device are %+v", used)
+	}
+}
+
+// A process that cannot be looked at now is told apart from one that has ended.
+func TestProcessThatCannotBeRead(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "7", "stat"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c := census{Table: process.At(root)}
+	if used, unread := c.used([]gpu.Process{{PID: 7}, {PID: 8}}, time.Now()); len(used) != 0 || !slices.Equal(unread, []int{7}) {
+		t.Errorf("used %v, cannot be read %v", used, unread)
 	}
 }
 

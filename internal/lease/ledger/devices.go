@@ -131,8 +131,10 @@ func (l *Ledger) Observe(o placement.Observation) {
 	var used []*usedBy
 	var kin relatives
 	if o.Sample != nil {
-		if used = l.census.used(o.Sample.Processes, time.Now()); o.Sample.Processes == nil {
-			used = l.stillUsed(o.Device.UUID)
+		var unread []int
+		used, unread = l.census.used(o.Sample.Processes, time.Now())
+		if o.Sample.Processes == nil || len(unread) > 0 { // the driver or the machine does not say which there are
+			used = append(used, l.stillUsed(o.Device.UUID, func(pid int) bool { return o.Sample.Processes == nil || slices.Contains(unread, pid) })...)
 		}
 		kin = relativesOf(used)
 	}
@@ -167,15 +169,15 @@ func (l *Ledger) Observe(o placement.Observation) {
 	}
 }
 
-// stillUsed returns the processes that were last seen on a device and have not ended. It
-// is for a sample in which the driver does not say which there are.
-func (l *Ledger) stillUsed(uuid string) (used []*usedBy) {
+// stillUsed returns the processes that were last seen on a device, have not ended as far
+// as is known, and have one of the pids.
+func (l *Ledger) stillUsed(uuid string, of func(pid int) bool) (used []*usedBy) {
 	l.mu.RLock()
 	if d := l.devices[uuid]; d != nil {
 		used = slices.Clone(d.used)
 	}
 	l.mu.RUnlock()
-	return slices.DeleteFunc(used, func(u *usedBy) bool { return !l.processes.Alive(u.ID()) })
+	return slices.DeleteFunc(used, func(u *usedBy) bool { return !of(u.ID().PID) || l.processes.Ended(u.ID()) })
 }
 
 // rebuild makes a new snapshot for placement, because a device was added or has

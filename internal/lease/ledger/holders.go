@@ -95,7 +95,7 @@ func (h *holders) exited(id process.ID, killed bool) {
 // Exited releases the leases of a process that has ended, in case its watch missed the
 // end.
 func (l *Ledger) Exited(id process.ID) {
-	if !l.processes.Alive(id) {
+	if l.processes.Ended(id) {
 		l.holders.exited(id, false)
 	}
 }
@@ -277,7 +277,7 @@ func (s *state) remaining(holder process.ID) []process.ID {
 		here := s.standing.on(uuid)
 		for u := range s.tied(o, holder) {
 			for id := range here.Above(u.Process) {
-				if id == holder && s.processes.Alive(u.ID()) {
+				if id == holder && !s.processes.Ended(u.ID()) {
 					list = append(list, u.ID())
 				}
 			}
@@ -324,7 +324,7 @@ func (s *state) forgetExited(id process.ID) {
 	for _, o := range s.devices {
 		s.forget(o, func(yield func(*usedBy) bool) {
 			for u := range s.tied(o, id) {
-				if !s.processes.Alive(u.ID()) && !yield(u) {
+				if s.processes.Ended(u.ID()) && !yield(u) {
 					return
 				}
 			}

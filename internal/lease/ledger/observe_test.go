@@ -160,9 +160,9 @@ func TestKinshipIsRemembered(t *testing.T) {
 	now := time.Now()
 	on := []gpu.Process{{PID: offspring, Memory: gpu.Some(gpu.MiB(1))}}
 	c := census{Table: process.Proc()}
-	before := c.used(on, now)
+	before, _ := c.used(on, now)
 	kill(t, parent)
-	after := c.used(on, now.Add(time.Hour)) // seen at last
+	after, _ := c.used(on, now.Add(time.Hour)) // seen at last
 	if len(before) != 1 || len(after) != 1 || !slices.Equal(before[0].Ancestry, after[0].Ancestry) || after[0].Ancestry[1].PID != parent.Process.Pid {
 		t.Errorf("its line was %v and is %v", before, after)
 	}

@@ -115,7 +115,7 @@ func (l *Ledger) putBack(now time.Time) {
 // hasEnded reports whether the process of an absent client has ended.
 func (s *state) hasEnded(r *lease.Request) bool {
 	h := r.Holder
-	return h.PID != 0 && (h.Boot != s.boot || !s.processes.Alive(process.ID{PID: h.PID, Start: h.Start}))
+	return h.PID != 0 && (h.Boot != s.boot || s.processes.Ended(process.ID{PID: h.PID, Start: h.Start}))
 }
 
 // AbsentInUnit returns the holder of the absent request for a unit or container, by its id,
