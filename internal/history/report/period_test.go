@@ -228,6 +228,14 @@ func TestGained(t *testing.T) {
 			t.Errorf("%s: a device %v, want %v; a lease %v, want %v", name, device, c.device, used, c.used)
 		}
 	}
+	killed := series(0, 5e9, 5e9+100, 5e9+70, 5e9+90)
+	s.Answers = &Answers{Series: map[string][]api.QuerySeries{}}
+	for _, name := range []string{"energy", "idle_energy"} {
+		s.Series[name] = []api.QuerySeries{{Labels: map[string]string{"gpu": "GPU-0"}, Points: killed}}
+	}
+	if d := s.oneDevice("GPU-0"); d.Energy != gpu.Some[gpu.Joules](120) || d.IdleEnergy != d.Energy {
+		t.Errorf("a device used %v, idle %v", d.Energy, d.IdleEnergy)
+	}
 }
 
 // Whatever the length, a curve has few points, and a question covers all of its step.
