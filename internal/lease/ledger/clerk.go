@@ -222,6 +222,7 @@ func (l *Ledger) work(batch []*errand) {
 		if len(batch) == 0 {
 			l.probe()
 		}
+		l.goOn()
 		return
 	}
 	l.restless = true
@@ -233,8 +234,16 @@ func (l *Ledger) work(batch []*errand) {
 	}
 	_ = l.attempt(nil, func(now time.Time) { l.due(now, timeOuts) }) // writes nothing
 	_ = l.attempt(nil, func(now time.Time) { l.due(now, expiries) }) // what the journal refuses stays due
-	if !l.refused.IsZero() {
-		_ = l.attempt(nil, l.tend)
+	if !l.refused.IsZero() && l.attempt(nil, l.tend) == nil {
+		l.goOn()
+	}
+}
+
+// goOn has the clerk grant more, if it has not looked at all that may fit. It is for a round
+// that was written down: one that was refused is tried again by the alarm.
+func (l *Ledger) goOn() {
+	if l.more {
+		l.nudge()
 	}
 }
 
@@ -246,9 +255,7 @@ func (l *Ledger) tend(now time.Time) {
 	l.holders.tend(now)
 	l.due(now, everything)
 	l.dismissAbsent(now)
-	if l.serve(now) {
-		l.nudge()
-	}
+	l.more = l.serve(now)
 }
 
 func answer(batch []*errand) {

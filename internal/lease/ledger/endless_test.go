@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -173,13 +174,22 @@ func TestWorkBehindUnknownStarts(t *testing.T) {
 }
 
 // Behind many requests whose start is unknown each grant takes many looks. So one round
-// grants some of those that fit, and the next ones the others.
+// grants some of those that fit, and the next ones the others. While the journal refuses
+// the grants, the clerk tries them again now and then, and not all the time.
 func TestManyGrantsBehindUnknownStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const unknown, small = 300, 60
 		w := newWorld()
 		w.settings.Pass = true
 		slotsOf(w, 5000)
+		tries := 0
+		w.wrap = func(j journal.Journal) journal.Journal {
+			return &seen{&fragile{j, w}, func() {
+				if tries++; tries > 1000 { // no time passes any more
+					w.fail(nil, false)
+				}
+			}}
+		}
 		k := w.start(t)
 		k.device(0, 143_771)
 		k.grant(want("endless", 50_000, of(60)))
@@ -206,10 +216,16 @@ func TestManyGrantsBehindUnknownStarts(t *testing.T) {
 				t.Errorf("one round takes %d looks", k.ahead.Looked()-from)
 			}
 		}
-		k.effects = k.effects[:0] // nothing of this is in the journal
+		k.undo(0)
 		leave()
+		w.fail(errFull, true)
 		k.give("full", 61)
-		synctest.Wait()
+		time.Sleep(10 * retry)
+		if tries > 100 || len(k.leases()) != 1 {
+			t.Errorf("the journal refused %d times, and %q stand", tries, k.leases())
+		}
+		w.fail(nil, false)
+		time.Sleep(2 * retry)
 		if stand := len(k.leases()); stand != 1+small {
 			t.Errorf("%d leases stand, want %d", stand, 1+small)
 		}

@@ -119,6 +119,7 @@ type Ledger struct {
 	group    [][]byte
 	chosen   []string
 	restless bool      // something must be tried again soon
+	more     bool      // serve may grant more; see mostLooked
 	refused  time.Time // when the audit log last took nothing; zero if it has taken something since, or may
 
 	round      round // read without mu, which a stuck clerk may hold for ever

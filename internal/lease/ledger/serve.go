@@ -12,7 +12,7 @@ import (
 
 // mostLooked is about how many looks at waiting requests serve takes at a time. Most grants
 // take a few; behind many requests whose start is not known each takes as many as those are.
-const mostLooked = 2048
+const mostLooked = 512
 
 // serve grants the waiting requests that fit, in the order of the queue. It reports whether
 // there may be more: others have their turn with the book in between. The caller holds mu.
