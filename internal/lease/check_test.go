@@ -3,6 +3,7 @@ package lease
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/berth-gpu/berth/gpu"
 )
@@ -132,9 +133,19 @@ func (b *Book) checkLeases() error {
 		if err := l.validate(); err != nil {
 			errs = append(errs, fmt.Errorf("lease %s: %w", id, err))
 		}
+		if held := slices.Collect(b.HeldBy(l.Holder)); (l.Holder.PID != 0) != slices.Contains(held, l) {
+			errs = append(errs, fmt.Errorf("lease %s is not among those of its process", id))
+		}
 		for i, p := range e.places {
 			if p.device != b.devices[l.Parts[i].GPU] || p.at >= len(p.device.spots) || p.device.spots[p.at] != (spot{e, i}) {
 				errs = append(errs, fmt.Errorf("lease %s is not where it should be on %s", id, l.Parts[i].GPU))
+			}
+		}
+	}
+	for k, e := range b.processes {
+		for ; e != nil; e = e.after {
+			if b.grants.get(e.lease.Fence) != e || e.lease.Holder.process() != k {
+				errs = append(errs, fmt.Errorf("lease %s is wrongly among those of process %d", e.lease.ID, k.pid))
 			}
 		}
 	}
@@ -169,7 +180,7 @@ func (b *Book) checkDevices(taken map[uint64]gpu.MiB) error {
 	for uuid, d := range b.devices {
 		ceiling += max(d.Ceiling(), 0)
 		slots += d.MaxPipelines
-		want := Sum{Capacity: d.Capacity, Foreign: d.Foreign}
+		want, lasts := Sum{Capacity: d.Capacity, Foreign: d.Foreign}, endless{}
 		for _, s := range d.spots {
 			l := s.entry.lease
 			p, measured := l.Parts[s.part], s.entry.places[s.part].measured
@@ -185,9 +196,12 @@ func (b *Book) checkDevices(taken map[uint64]gpu.MiB) error {
 			if l.Exclusive {
 				want.Alone++
 			}
+			if l.Endless() {
+				lasts.add(l, Load{max(memory, measured), p.Slots}, 1)
+			}
 		}
-		if d.Sum != want {
-			errs = append(errs, fmt.Errorf("device %s: the sum is %+v and should be %+v", uuid, d.Sum, want))
+		if d.Sum != want || d.endless != lasts {
+			errs = append(errs, fmt.Errorf("device %s: the sum is %+v with %+v endless, and should be %+v with %+v", uuid, d.Sum, d.endless, want, lasts))
 		}
 	}
 	if ceiling != b.ceiling || slots != b.maxPipelines {

@@ -160,10 +160,7 @@ func (h *history) drawKey() Key { return Key{h.drawHolder().Owner(), h.drawID(),
 
 // drawRun returns a run now and then.
 func (h *history) drawRun() Run {
-	if h.draw("run", 0, 4) == 0 {
-		return Run{Kind: OfJob, Number: 1}
-	}
-	return Run{}
+	return []Run{{}, {}, {}, {}, {Kind: OfJob, Number: 1}, {Kind: OfService, Number: 1}}[h.draw("run", 0, 5)]
 }
 
 func (h *history) drawActor() access.Actor {
@@ -197,6 +194,9 @@ func (h *history) drawRequest() *Request {
 	r.Parkable = !r.Pool && h.draw("parkable", 0, 3) == 0
 	if !r.Pool && h.draw("scope", 0, 5) == 0 {
 		r.Scope = []string{"pod1"}
+	}
+	if h.draw("limited", 0, 3) == 0 {
+		r.TimeLimit = time.Duration(h.draw("limit", 1, 90)) * time.Second
 	}
 	switch r.Binding {
 	case ByTTL:
@@ -434,6 +434,9 @@ func (h *history) shrink() {
 func (h *history) grant(r *Request, adopt bool) {
 	devices := rapid.Permutation([]string{dev(0), dev(1), dev(2)}).Draw(h.T, "devices")[:r.GPUs]
 	g := Grant{Lease: r.Lease(devices...)}
+	if last := len(devices) - 1; last > 0 && h.draw("uneven", 0, 2) == 0 { // as with exact parts
+		g.Lease.Parts[last].Memory = gpu.MiB(h.draw("part", 0, 6))
+	}
 	already := map[string]gpu.MiB{}
 	if adopt {
 		for _, uuid := range devices {
@@ -447,7 +450,7 @@ func (h *history) grant(r *Request, adopt bool) {
 	switch {
 	case leased:
 		want = ErrDuplicate
-	case r.Memory == 0 && r.Slots == 0:
+	case slices.ContainsFunc(g.Lease.Parts, func(p Part) bool { return p.Memory == 0 && p.Slots == 0 }):
 		want = errFields
 	case !h.toy.fits(g.Lease.Parts, already) || !h.toy.shares(g.Lease):
 		want = ErrOverSold
@@ -615,11 +618,12 @@ func (h *history) renew() {
 	c := Renew{Key: h.drawKey(), By: h.drawActor(), TTL: time.Duration(h.draw("ttl", 0, 50)) * time.Second}
 	c.Fence = h.drawFence(c.Key)
 	l, want := h.finding(c.Key, c.Fence, c.By)
+	ends, limited := l.Ends()
 	switch {
 	case want != nil:
 	case l.Binding != ByTTL:
 		want = ErrBinding
-	case !h.now.Before(l.Expires) && l.State != Parked:
+	case !h.now.Before(l.Expires) && l.State != Parked, limited && !h.now.Before(ends):
 		want = ErrExpired
 	}
 	h.apply(c, want)
@@ -855,11 +859,13 @@ func (h *history) observe(uuid string) {
 
 // due applies everything that has come due, and demands that it is everything.
 func (h *history) due() {
-	for _, c := range h.book.Due(h.now) {
-		if late, is := c.(TimeOut); is && h.toy.waiting[late.Key] == nil {
-			continue // its lease has just expired
+	for range 3 { // a lease may be warned of its limit, settle and expire at once
+		for _, c := range h.book.Due(h.now) {
+			if late, is := c.(TimeOut); is && h.toy.waiting[late.Key] == nil {
+				continue // its lease has just expired
+			}
+			h.apply(c, nil)
 		}
-		h.apply(c, nil)
 	}
 	next, any := h.book.Next()
 	for k, r := range h.toy.waiting {
