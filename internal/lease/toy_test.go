@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -233,7 +234,7 @@ func (h *history) run(steps int) {
 
 func (h *history) step() {
 	uuid := dev(h.draw("device", 0, toyDevices-1))
-	switch h.draw("step", 0, 26) {
+	switch h.draw("step", 0, 27) {
 	case 0, 1:
 		h.ask(h.drawRequest())
 	case 24:
@@ -288,6 +289,16 @@ func (h *history) step() {
 		h.rescope()
 	case 26:
 		h.claim()
+	case 27:
+		h.compact()
+	}
+}
+
+// compact makes the journal that of the leases that stand.
+func (h *history) compact() {
+	h.journal = nil
+	for line := range strings.Lines(h.book.Dump()) {
+		h.journal = append(h.journal, []byte(line))
 	}
 }
 
