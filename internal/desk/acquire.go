@@ -38,12 +38,14 @@ func (d *Desk) Launch(ctx context.Context, by Caller, q launch.Question) (say st
 		return "", nil, notPlain(nil)
 	}
 	w.Timeout = gpu.Some(0.0)
+	within := uint64(0)
 	if id, fence, nested := w.Around(q.Environ); nested {
 		if d.Ledger.Lease(lease.Key{Owner: lease.OwnerOf(&by.Actor), ID: id}, fence) != nil {
 			w.Within(id)
+			within = fence
 		}
 	}
-	l, err := d.acquire(ctx, &by, &wish{LeaseRequest: w.LeaseRequest, called: w.Called, atOnce: true})
+	l, err := d.acquire(ctx, &by, &wish{LeaseRequest: w.LeaseRequest, called: w.Called, within: within, atOnce: true})
 	if err != nil {
 		return "", nil, notPlain(err)
 	}

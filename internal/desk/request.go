@@ -20,6 +20,7 @@ type wish struct {
 	api.LeaseRequest
 	atOnce    bool     // grant now and without MPS, or do not count it as a request
 	called    string   // what the id begins with that the desk makes; empty if the wish has one
+	within    uint64   // fence of the parent; zero if the id alone says which it is
 	as        string   // name of the holder; empty means that of its process
 	preferred string   // UUID of the device to try first; may be empty
 	only      []string // UUIDs of the devices to choose from; empty means any
@@ -86,7 +87,7 @@ func (d *Desk) resolve(by *Caller, w *wish) (resolved, error) {
 	}
 	r := resolved{
 		Request: lease.Request{
-			ID: w.ID, Run: w.run, Parent: says.parent, FromPool: w.FromPool != "", Holder: holder, By: by.Actor, Again: w.again, Repeated: by.Repeated || w.run != (lease.Run{}),
+			ID: w.ID, Run: w.run, Parent: says.parent, ParentFence: w.within, FromPool: w.FromPool != "", Holder: holder, By: by.Actor, Again: w.again, Repeated: by.Repeated || w.run != (lease.Run{}),
 			Binding: bound, Implied: w.implied, TTL: lease.Seconds(w.TTL.Or(0)), TimeLimit: lease.Seconds(w.TimeLimit.Or(0)),
 			GPUs: w.GPUs, Memory: memory, Slots: says.slots, Where: choice.where, Only: w.only, Preferred: choice.preferred, Policy: w.Policy,
 			AskedPriority: w.Priority, Limits: d.limitsOf(by, holder), Draw: d.draw(holder),
