@@ -211,7 +211,6 @@ func (s *state) find(r *lease.Request) (*lease.Lease, error) {
 // adjust resizes and renews an existing lease as a request asks. The caller holds mu.
 func (s *state) adjust(held *lease.Lease, r *lease.Request, now time.Time) (Found, error) {
 	found := Found{Lease: held, Stood: true}
-	s.answered[held.Fence] = true // even if the journal refuses the errand: it may be asked again
 	if had := held.Parts[0].Memory; had != r.Memory && r.Again != lease.Once && !held.Exclusive {
 		resized, err := s.resize(lease.Resize{Key: held.Key(), Fence: held.Fence, Memory: r.Memory, By: r.By}, r.Limits, now)
 		if err != nil {
@@ -226,6 +225,7 @@ func (s *state) adjust(held *lease.Lease, r *lease.Request, now time.Time) (Foun
 		}
 		found.Lease = e.After
 	}
+	s.answered[held.Fence] = true // even if the journal refuses the errand: it may be asked again
 	return found, nil
 }
 

@@ -122,7 +122,10 @@ func TestLeaseOfARequestThatWasMadeAgain(t *testing.T) {
 			if err := k.GiveBack(first.Key(), first.Fence, "its job has ended"); err != nil {
 				t.Fatal(err)
 			}
-			next := k.grant(want("a", 10)) // nobody has asked for this one again
+			next := k.grant(want("a", 10)) // whoever has asked for this one again was refused
+			if _, err := k.Ledger.Acquire(t.Context(), want("a", 200, madeAgain(lease.SameID))); err == nil {
+				t.Error("it is larger than its device")
+			}
 			if kept, err := k.TakeBack(next.Key(), next.Fence, clientGone); kept || err != nil {
 				t.Errorf("the next was taken back with %v, %v", kept, err)
 			}
