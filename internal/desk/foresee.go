@@ -58,11 +58,14 @@ func (d *Desk) unknownStart(r lease.Request) string {
 	if d.Ledger.Fits(r) {
 		return ""
 	}
-	endless := d.Ledger.Endless(r)
-	if endless == nil {
+	unknown, because := d.Ledger.StartUnknown(r)
+	if !unknown {
 		return ""
 	}
-	text := "nobody knows when it starts, because " + endless.ID + " has no time limit"
+	text := "nobody knows when it starts, because nothing that ends by itself makes room for it"
+	if because != nil {
+		text = "nobody knows when it starts, because " + because.ID + " has no time limit"
+	}
 	if d.Config().Queue.Unknown == "pass" {
 		text += "; others pass it meanwhile"
 	}

@@ -43,18 +43,25 @@ func (s *endless) add(l *Lease, of Load, sign int) {
 	}
 }
 
-// FitsBesideEndless reports whether a request fits on a device once every lease there that
-// has an end has ended. What processes under no lease use has no end.
-func (b *Book) FitsBesideEndless(uuid string, r *Request) bool {
+// FitsBesideEndless reports whether a load, alone there or not, fits on a device once every
+// lease there that has an end has ended. What processes under no lease use has no end.
+func (b *Book) FitsBesideEndless(uuid string, l Load, alone bool) bool {
 	d := b.devices[uuid]
 	if d == nil {
 		return false
 	}
 	s := &d.endless
-	if s.alone > 0 || r.Exclusive && s.count > 0 {
+	if s.alone > 0 || alone && s.count > 0 {
 		return false
 	}
-	return r.Load().Within(Load{d.Ceiling() - d.Foreign - s.load.Memory, d.MaxPipelines - s.load.Slots})
+	return l.Within(Load{d.Ceiling() - d.Foreign - s.load.Memory, d.MaxPipelines - s.load.Slots})
+}
+
+// FitsBesideForeign reports whether a load fits on a device once every lease there has
+// ended, beside what processes under no lease use.
+func (b *Book) FitsBesideForeign(uuid string, l Load) bool {
+	d := b.devices[uuid]
+	return d != nil && l.Memory <= d.Ceiling()-d.Foreign
 }
 
 // EndlessSince returns since when a device has an endless lease; nothing if it has none, and

@@ -8,7 +8,7 @@ import (
 )
 
 // laneKey identifies a lane. Requests with the same key differ in their place in the
-// queue only by age, and in the devices that suit them only by size.
+// queue only by age, and in the devices that suit them, and in who may pass, only by size.
 type laneKey struct {
 	priority int
 	user     string
@@ -17,6 +17,8 @@ type laneKey struct {
 	parent   string
 	above    uint64 // fence of the parent
 	alone    bool   // they are exclusive
+	endless  bool
+	gpus     int
 	where    gpu.Where
 	only     string
 	share    gpu.Opt[float64] // see SetShares
@@ -25,7 +27,7 @@ type laneKey struct {
 func (b *Book) keyOf(r *Request) laneKey {
 	k := laneKey{
 		priority: r.Priority, user: r.Holder.User, uid: r.Holder.UID, service: r.Holder.Service,
-		parent: r.Parent, above: r.ParentFence, alone: r.Exclusive, where: r.Where,
+		parent: r.Parent, above: r.ParentFence, alone: r.Exclusive, endless: r.Endless(), gpus: r.Devices(), where: r.Where,
 	}
 	if len(r.Only) > 0 {
 		k.only = strings.Join(r.Only, " ")
@@ -73,7 +75,7 @@ func (w *waiter) sum() {
 		if below != nil {
 			w.size += below.size
 			w.least = w.least.Smaller(below.least)
-			w.most = Load{max(w.most.Memory, below.most.Memory), max(w.most.Slots, below.most.Slots)}
+			w.most = w.most.Larger(below.most)
 			w.total = Usage{max(w.total.Memory, below.total.Memory), max(w.total.Slots, below.total.Slots)}
 		}
 	}

@@ -23,6 +23,9 @@ func (l Load) Within(room Load) bool { return l.Memory <= room.Memory && l.Slots
 // Smaller returns the smaller memory and the smaller slots of two loads.
 func (l Load) Smaller(m Load) Load { return Load{min(l.Memory, m.Memory), min(l.Slots, m.Slots)} }
 
+// Larger returns the larger memory and the larger slots of two loads.
+func (l Load) Larger(m Load) Load { return Load{max(l.Memory, m.Memory), max(l.Slots, m.Slots)} }
+
 // maxSteps is how many steps a Passing takes before it gives up and lets nobody
 // pass any more.
 const maxSteps = 1 << 12

@@ -70,11 +70,11 @@ func (w *Walk) Request() *Request {
 	return w.lanes[0].waiter.request
 }
 
-// Lane returns the least load and the largest total of all requests in the lane
-// of the request at hand.
-func (w *Walk) Lane() (least Load, total Usage) {
+// Lane returns the least and the most load and the largest total of all requests in the
+// lane of the request at hand.
+func (w *Walk) Lane() (least, most Load, total Usage) {
 	root := w.lanes[0].lane.root
-	return root.least, root.total
+	return root.least, root.most, root.total
 }
 
 // Next goes on to the next request. It leaves out the requests in the lane of the

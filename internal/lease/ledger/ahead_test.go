@@ -23,6 +23,8 @@ type slowAhead struct {
 	ahead   []*lease.Request
 	stuck   map[string]bool
 	hold    bool // nobody without an end passes
+	starts  map[*lease.Request][2]bool
+	kept    map[string]lease.Load // by device, what those whose start is not known keep from endless ones
 }
 
 func (n *slowAhead) Refuse(uuid string, claim lease.Load) string {
@@ -42,10 +44,55 @@ func (n *slowAhead) Refuse(uuid string, claim lease.Load) string {
 // mayPass reports whether the request at hand may pass one ahead because nobody knows when
 // that one starts.
 func (n *slowAhead) mayPass(r *lease.Request) bool {
-	if !n.settings.Pass {
+	known, spared := n.start(r)
+	switch {
+	case known:
 		return false
+	case n.request.TimeLimit > 0:
+		return true
 	}
-	fit, spared := 0, false
+	return spared && !n.hold
+}
+
+// join adds the request at hand to those ahead.
+func (n *slowAhead) join(least lease.Load) {
+	known, spared := n.start(n.request)
+	for uuid := range n.devices {
+		if !known && !spared && n.snapshot.Could(uuid, n.request) && n.isOpen(uuid, least) {
+			n.kept[uuid] = n.kept[uuid].Larger(n.request.Claim())
+		}
+	}
+	n.ahead, n.starts[n.request] = append(n.ahead, n.request), [2]bool{known, spared}
+}
+
+// isOpen reports whether a device has room for requests for at least this load further back.
+func (n *slowAhead) isOpen(uuid string, least lease.Load) bool {
+	var p lease.Passing
+	n.book.Passing(&p, uuid)
+	for _, r := range n.ahead {
+		if n.snapshot.Could(uuid, r) && n.starts[r][0] {
+			p.Add(r)
+		}
+	}
+	sum, _ := n.book.Sum(uuid)
+	room := lease.Load{Memory: sum.Available(), Slots: sum.FreeSlots()}
+	fits := func(l lease.Load) bool { return sum.Alone == 0 && l.Within(room) && p.Allows(l) }
+	if least == (lease.Load{}) {
+		return fits(lease.Load{Memory: 1}) || fits(lease.Load{Slots: 1})
+	}
+	return fits(least)
+}
+
+// start reports whether it is known when a request starts, and if not, whether others without
+// an end may pass it.
+func (n *slowAhead) start(r *lease.Request) (known, spared bool) {
+	if was, joined := n.starts[r]; joined {
+		return was[0], was[1]
+	}
+	if !n.settings.Pass {
+		return true, false
+	}
+	fit := 0
 	for uuid := range n.devices {
 		if !n.snapshot.Could(uuid, r) {
 			continue
@@ -66,19 +113,20 @@ func (n *slowAhead) mayPass(r *lease.Request) bool {
 				free = lease.Load{Memory: -1}
 			}
 		}
-		if r.Load().Within(free) && !(r.Exclusive && beside > 0) {
+		fits := r.Load().Within(free) && !(r.Exclusive && beside > 0)
+		if kept := n.kept[uuid]; fits && r.TimeLimit == 0 && kept != (lease.Load{}) {
+			free.Memory, free.Slots = free.Memory-kept.Memory, free.Slots-kept.Slots
+			if spared = spared || r.Exclusive || !r.Load().Within(free); r.Exclusive || !r.Load().Within(free) {
+				continue
+			}
+		}
+		if fits {
 			fit++
-		} else if stood {
+		} else if stood || r.Load().Memory > sum.Ceiling()-sum.Foreign {
 			spared = true
 		}
 	}
-	switch {
-	case fit >= r.Devices():
-		return false // all that it waits for has an end
-	case n.request.TimeLimit > 0:
-		return true
-	}
-	return spared && !n.hold
+	return fit >= r.Devices(), spared // if it fits, all that it waits for has an end
 }
 
 func (n *slowAhead) Allow(memory gpu.MiB) gpu.MiB { return memory }
@@ -86,7 +134,8 @@ func (n *slowAhead) Allow(memory gpu.MiB) gpu.MiB { return memory }
 // firstSlowly returns the first request that can be granted or must be withdrawn,
 // and the devices that it gets.
 func (k *keeper) firstSlowly(hold bool) (*lease.Request, []string) {
-	n := &slowAhead{keeper: k, stuck: map[string]bool{}, hold: hold}
+	n := &slowAhead{keeper: k, stuck: map[string]bool{}, hold: hold, starts: map[*lease.Request][2]bool{}, kept: map[string]lease.Load{}}
+	least := k.book.Least()
 	for _, r := range k.book.Waiting() {
 		n.request = r
 		if k.parentEnded(r) != nil {
@@ -102,7 +151,7 @@ func (k *keeper) firstSlowly(hold bool) (*lease.Request, []string) {
 		if chosen, fits := placement.Choose(k.snapshot, r, n, nil); fits {
 			return r, chosen
 		}
-		n.ahead = append(n.ahead, r)
+		n.join(least)
 	}
 	return nil, nil
 }

@@ -2,24 +2,30 @@ package ledger
 
 import "github.com/berth-gpu/berth/internal/lease"
 
-// Endless returns a lease without an end that a new request would wait for, if nobody could
-// know when the request starts. It returns nil if that is known.
-func (l *Ledger) Endless(r lease.Request) (found *lease.Lease) {
+// StartUnknown reports whether nobody could know when a new request would start, and which lease
+// without an end it would wait for; nil if for something else.
+func (l *Ledger) StartUnknown(r lease.Request) (unknown bool, because *lease.Lease) {
 	_ = l.suppose(r, func(request *lease.Request) { // it is refused otherwise, and does not wait
-		if l.aheadOf(request).StartIsKnown(request) {
-			return
-		}
-		for uuid := range l.devices {
-			if !l.snapshot.Could(uuid, request) || l.book.FitsBesideEndless(uuid, request) {
-				continue
-			}
-			for h := range l.book.On(uuid) {
-				if h.Lease.Endless() && h.Lease.State == lease.Active && (found == nil || h.Lease.Fence < found.Fence) {
-					found = h.Lease
-				}
-			}
+		if unknown = !l.aheadOf(request).StartIsKnown(request); unknown {
+			because = l.endlessBefore(request)
 		}
 	})
+	return unknown, because
+}
+
+// endlessBefore returns the oldest lease without an end beside which a request finds no room on
+// one of its devices; nil if there is none. The caller holds mu.
+func (s *state) endlessBefore(r *lease.Request) (found *lease.Lease) {
+	for uuid := range s.devices {
+		if !s.snapshot.Could(uuid, r) || s.book.FitsBesideEndless(uuid, r.Load(), r.Exclusive) {
+			continue
+		}
+		for h := range s.book.On(uuid) {
+			if h.Lease.Endless() && h.Lease.State == lease.Active && (found == nil || h.Lease.Fence < found.Fence) {
+				found = h.Lease
+			}
+		}
+	}
 	return found
 }
 

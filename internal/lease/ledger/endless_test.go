@@ -48,6 +48,80 @@ func TestARequestWhoseStartIsUnknownIdlesNothing(t *testing.T) {
 	})
 }
 
+// Somebody who waits behind one whose start is unknown does not hold up those who may pass it.
+func TestWhoeverIsBehindAnUnknownStartIdlesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.settings.Pass = true
+		slotsOf(w, 4)
+		k := w.start(t)
+		for i := range 4 {
+			k.device(i, 139)
+		}
+		k.grant(want("first", 1, ttl(24*time.Hour), of(2)))
+		k.queue(t.Context(), want("big", 139, gpus(4), timed(time.Hour), wait(lease.MaxWait), of(3)))
+		time.Sleep(time.Second)
+		k.grant(want("program", 1, ttl(24*time.Hour), of(4)))
+		k.give("first", 2)
+		k.queue(t.Context(), want("second", 139, gpus(2), ttl(24*time.Hour), wait(lease.MaxWait), of(5))) // behind big
+		k.grant(want("soon over", 10, timed(time.Minute), of(6)))
+	})
+}
+
+// What processes under no lease use has no end either.
+func TestMemoryUnderNoLeaseIdlesNoOtherGPU(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.settings.Pass = true
+		slotsOf(w, 4)
+		k := w.start(t)
+		k.device(0, 139, used(70, 1))
+		k.device(1, 139)
+		k.queue(t.Context(), want("big", 139, gpus(2), wait(lease.MaxWait), of(3)))
+		k.grant(want("small", 10, ttl(24*time.Hour)))
+	})
+}
+
+// Somebody in the same lane whose start is known is not passed, although that of the one ahead
+// is not.
+func TestAKnownStartBehindAnUnknownOneIsProtected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.settings.Pass = true
+		slotsOf(w, 4)
+		k := w.start(t)
+		k.device(0, 139)
+		k.device(1, 139)
+		k.grant(want("embedder", 1, service("embedder"), at(dev(0)), of(2)))
+		k.grant(want("limited", 100, timed(time.Hour), at(dev(1)), of(2)))
+		k.queue(t.Context(), want("big", 139, gpus(2), wait(lease.MaxWait), of(3)))
+		k.queue(t.Context(), want("known", 139, wait(lease.MaxWait), of(3)))
+		k.refused(want("late", 30, timed(2*time.Hour), at(dev(1))))
+	})
+}
+
+// What is said to be in the way is what is.
+func TestWhatAnUnknownStartWaitsFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.settings.Pass = true
+		k := w.start(t)
+		k.device(0, 139)
+		k.device(1, 139)
+		k.grant(want("elsewhere", 100, at(dev(0)), of(2)))
+		k.grant(want("here", 100, at(dev(1)), of(2)))
+		r := want("waits", 100, at(dev(1)), wait(lease.MaxWait), of(3))
+		if unknown, because := k.StartUnknown(r); !unknown || because.ID != "here" {
+			t.Errorf("it would wait for %+v", because)
+		}
+		k.queue(t.Context(), r)
+		none := func(lease.Holder, time.Duration, time.Duration) (time.Duration, bool) { return 0, false }
+		if found := k.Foresee(time.Now(), none)[r.Key()]; found.Because == nil || found.Because.ID != "here" {
+			t.Errorf("it waits for %+v", found.Because)
+		}
+	})
+}
+
 func TestAHeldQueueWaitsForWhatHasNoEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -72,7 +146,7 @@ func TestAWaitForWhatHasNoEndIsFinite(t *testing.T) {
 }
 
 func finiteWait(t *testing.T, r *rand.Rand) {
-	const longest = 10 * time.Minute // of a program
+	const longest, patience = 10 * time.Minute, 5 * time.Minute // of a program, and of whoever waits for a GPU
 	w := newWorld()
 	w.settings.Pass = true
 	slotsOf(w, 3)
@@ -90,10 +164,17 @@ func finiteWait(t *testing.T, r *rand.Rand) {
 		if r.IntN(2) == 0 {
 			q.TimeLimit = longest
 		}
-		if _, err := k.Acquire(t.Context(), q); err == nil {
-			whose[id] = q.Holder.UID
-			ends[id] = time.Now().Add(time.Duration(r.Int64N(int64(longest))))
+		whose[id] = q.Holder.UID
+		ends[id] = time.Now().Add(time.Duration(r.Int64N(int64(longest))))
+		if r.IntN(4) == 0 {
+			q.GPUs, q.Memory = 1+r.IntN(devices), gpu.MiB(1+r.IntN(100))
+			ends[id] = ends[id].Add(patience)
+			wait(patience)(&q)
+			go func() { _, _ = k.Acquire(t.Context(), q) }()
+			synctest.Wait()
+			return
 		}
+		_, _ = k.Acquire(t.Context(), q) // some find no room
 	}
 	k.grant(want("service", 10, service("embedder"), of(4), at(dev(r.IntN(devices)))))
 	for range r.IntN(8) {
@@ -104,7 +185,7 @@ func finiteWait(t *testing.T, r *rand.Rand) {
 
 	// After the service, what stood when it came ends, then what came beside it, and then
 	// what has a limit.
-	last := over.Add(3 * longest)
+	last := over.Add(3 * (longest + patience))
 	for {
 		select {
 		case d := <-big:
@@ -163,13 +244,40 @@ func TestWorkBehindUnknownStarts(t *testing.T) {
 		small := want("small", 1, of(70), timed(time.Minute))
 		small.GPUs = 1
 		from := k.book.Work() + k.ahead.Looked()
-		if got := len(k.aheadOf(&small).Unknown()); got != n {
-			t.Fatalf("the start of %d is unknown, want %d", got, n)
+		if len(k.aheadOf(&small).Unknown()) == 0 {
+			t.Fatal("all starts are known")
 		}
 		return k.book.Work() + k.ahead.Looked() - from
 	}
 	if few, many := work(500), work(4000); many > 16*few {
 		t.Errorf("with 4,000 ahead it takes %d, and with 500 %d", many, few)
+	}
+}
+
+// Of very many requests of one user whose start is unknown, a decision looks at a few.
+func TestLooksBehindUnknownStartsOfOneUser(t *testing.T) {
+	w := newWorld()
+	w.settings.Pass = true
+	k := w.start(t)
+	defer k.die(func() {}) // what waits is not in the journal
+	k.device(0, 143_771)
+	k.device(1, 143_771)
+	k.grant(want("embedder", 1024, service("embedder"), of(2)))
+	defer k.sit()()
+	now := time.Now()
+	for i := range 2000 {
+		r := want(fmt.Sprint("w-", i), gpu.MiB(143_771-i%1000), gpus(2), of(1))
+		r.Requested, r.Deadline = now.Add(time.Duration(i)), now.Add(24*time.Hour)
+		if _, err := k.apply(lease.Ask{Request: &r}, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k.effects = k.effects[:0]
+	for _, r := range []lease.Request{want("small", 1, of(3)), want("limited", 1, timed(time.Minute), of(3))} {
+		from := k.ahead.Looked()
+		if k.aheadOf(&r); k.ahead.Looked()-from > 100 {
+			t.Errorf("%s: it looks at %d", r.ID, k.ahead.Looked()-from)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"container/heap"
 	"errors"
 	"slices"
@@ -80,7 +81,7 @@ func (l *Ledger) forward(now time.Time, lasts Lasts, pending map[lease.Key]bool)
 	p.run(now)
 	because := p.endless()
 	for k := range p.pending {
-		p.found[k] = Foreseen{Because: because}
+		p.found[k] = Foreseen{Because: cmp.Or(p.endlessBefore(p.book.Request(k)), because)}
 	}
 	return p.found
 }

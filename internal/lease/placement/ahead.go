@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -48,7 +49,12 @@ type Ahead struct {
 	unknown []*lease.Request
 
 	endless []gpu.Opt[time.Time] // by device, since when it has an endless lease; empty until somebody asks
+	kept    []lease.Load         // by device, the most that one of unknown keeps from endless requests
 }
+
+// mostUnknown is how many requests whose start is not known join one by one, so that it can be
+// counted who passes them. Of further ones, only those join that matter to others.
+const mostUnknown = 64
 
 // opening is a device that had room, at the front of the queue, for the least load that
 // callers ask about.
@@ -142,7 +148,10 @@ func (n *Ahead) Begin(s *Snapshot, b *lease.Book, limits Limits, least lease.Loa
 	n.begun++
 	n.ahead, n.hold = 0, false
 	clear(n.unknown)
-	n.unknown, n.endless = n.unknown[:0], n.endless[:0]
+	n.unknown, n.endless, n.kept = n.unknown[:0], n.endless[:0], n.kept[:0]
+	for range s.devices {
+		n.kept = append(n.kept, lease.Load{})
+	}
 	clear(n.stuck)
 	n.least, n.open = least, n.open[:0]
 	for i := range s.devices {
@@ -202,14 +211,20 @@ func (n *Ahead) measure() {
 	}
 }
 
-// MayFit reports whether a request might get one of its devices behind those ahead.
-func (n *Ahead) MayFit(r *lease.Request) bool { return n.mayFit(r, r.Endless()) }
+// MayFit reports whether a request might get its devices behind those ahead.
+func (n *Ahead) MayFit(r *lease.Request) bool { return n.mayFit(r, r.Load()) }
 
-// mayFit is MayFit for a request for as much as r, endless or not.
-func (n *Ahead) mayFit(r *lease.Request, endless bool) bool {
+// mayFit is MayFit for a request like r for this load.
+func (n *Ahead) mayFit(r *lease.Request, l lease.Load) bool {
+	claim, left := l, r.Devices()
+	if r.Exclusive {
+		claim = lease.Whole
+	}
 	for _, o := range n.open {
-		if g := o.gate(endless); r.Load().Within(o.now) && (g == nil || g.Allows(r.Claim())) {
-			return true
+		if g := o.gate(r.Endless()); l.Within(o.now) && (g == nil || g.Allows(claim)) {
+			if left--; left == 0 {
+				return true
+			}
 		}
 	}
 	return false
@@ -240,77 +255,112 @@ func (n *Ahead) Unknown() []*lease.Request {
 	return n.unknown
 }
 
-// StartIsKnown reports whether a request fits once all leases that have an end have ended.
+// StartIsKnown reports whether a request behind those ahead fits once all leases that have an
+// end have ended. An endless one waits for those ahead whose start is not known.
 func (n *Ahead) StartIsKnown(r *lease.Request) bool {
-	known, _ := n.start(r)
+	known, _ := n.start(r, r.Load(), r.Load())
 	return known
 }
 
-// start reports whether it is known when a request starts, as StartIsKnown does, and if not,
-// whether further endless leases may go before it.
-func (n *Ahead) start(r *lease.Request) (known, spared bool) {
+// start reports whether it is known when a request like r starts, as StartIsKnown does, and if
+// not, whether further endless leases may go before it. That it is not known, or not known and
+// they may, is true of all loads from least to most if start says so.
+func (n *Ahead) start(r *lease.Request, least, most lease.Load) (known, spared bool) {
 	s, left := n.snapshot, r.Devices()
 	for i := len(n.endless); i < len(s.devices); i++ {
 		n.endless = append(n.endless, n.book.EndlessSince(s.devices[i].UUID))
 	}
 	for i := range s.devices {
-		if !s.couldAt(i, r) {
+		if !least.Within(s.most(i)) || !s.allows(i, r) {
 			continue
 		}
 		uuid, shut := s.devices[i].UUID, s.use[i].Closed != "" || s.use[i].State == gpu.Unavailable
-		if !shut && n.book.FitsBesideEndless(uuid, r) {
-			if left--; left == 0 {
-				return true, false
+		since, any := n.endless[i].Get()
+		switch {
+		case !shut && n.book.FitsBesideEndless(uuid, least, r.Exclusive):
+			if !r.Endless() || !n.keeps(i, r, least) {
+				if left--; left == 0 {
+					return true, false
+				}
+			} else if n.book.FitsBesideEndless(uuid, most, r.Exclusive) {
+				spared = true // one ahead is protected in its place
 			}
-		} else if since, any := n.endless[i].Get(); shut || any && !since.After(r.Requested) {
+		case most.Within(s.most(i)) && (shut || any && !since.After(r.Requested) || !n.book.FitsBesideForeign(uuid, least)):
 			spared = true
 		}
 	}
 	return false, spared
 }
 
+// keeps reports whether a load of an endless request like r does not fit on a device beside
+// what is kept for one ahead.
+func (n *Ahead) keeps(i int, r *lease.Request, l lease.Load) bool {
+	kept := n.kept[i]
+	if kept == (lease.Load{}) || r.Exclusive {
+		return kept != (lease.Load{})
+	}
+	return !n.book.FitsBesideEndless(n.snapshot.devices[i].UUID, lease.Load{Memory: l.Memory + kept.Memory, Slots: l.Slots + kept.Slots}, false)
+}
+
 // Join adds the request at hand to those ahead, and moves on to the next one that
 // matters.
 func (n *Ahead) Join() {
 	r := n.walk.Request()
-	counts := n.count(r)
-	least, total := n.walk.Lane()
+	known, counts := n.count(r)
+	least, most, total := n.walk.Lane()
 	switch {
 	case !n.isStuck(r) && n.limits.MayLack(r, total),
 		r.Parent != "" && n.limits.MaySplit(r, least):
 		n.walk.Next(lease.AnyLoad) // a quota may be used up, or a parent be split
 	case !n.suits(r):
 		n.walk.Leave()
-	case !counts && !n.mayFit(r, false): // nor do others in its lane that ask for as much
-		n.walk.NextOther(n.most)
-	default:
+	case counts, n.MayFit(r), !known && len(n.unknown) < mostUnknown:
 		n.walk.Next(n.most)
+	case !known && n.isIdle(r, least, most):
+		n.walk.Leave()
+	default: // nor do others in its lane that ask for as much matter
+		n.walk.NextOther(n.most)
 	}
 }
 
-// count adds a request to those ahead. It returns false if that makes no difference, and
-// no further request for as much will make any.
-func (n *Ahead) count(r *lease.Request) bool {
+// isIdle reports whether nobody in the lane of r, which asks for loads from least to most, can
+// be granted, and all of them wait for what has no end and keep nothing from anybody.
+func (n *Ahead) isIdle(r *lease.Request, least, most lease.Load) bool {
+	known, spared := n.start(r, least, most)
+	if known || n.mayFit(r, least) {
+		return false
+	}
+	return spared && !n.hold || !slices.ContainsFunc(n.open, func(o *opening) bool {
+		return o.isOpen(n.least, true) && n.snapshot.allows(o.position, r)
+	})
+}
+
+// count adds a request to those ahead. It reports whether its start is known, and whether to
+// have added it makes a difference, or a further request for as much could make one.
+func (n *Ahead) count(r *lease.Request) (known, counts bool) {
 	n.looked++
 	if lacks, lacking := n.limits.Lacking(r); lacking {
 		if n.stuck[lacks] == nil {
 			n.stuck[lacks] = r
 		}
-		return true
+		return true, true
 	}
 	n.ahead++
-	known, spared := !n.limits.Passes() || r.Priority >= lease.First, false
-	if !known {
-		known, spared = n.start(r)
+	spared := false
+	if known = !n.limits.Passes() || r.Priority >= lease.First; !known {
+		known, spared = n.start(r, r.Load(), r.Load())
 	}
 	if !known {
 		n.unknown = append(n.unknown, r)
 	}
 	protected := !spared || n.hold
-	left, counts := n.open[:0], false
+	left := n.open[:0]
 	for _, o := range n.open {
 		if protected && n.snapshot.couldAt(o.position, r) {
 			counts = o.add(n.book, r, known, n.least) || counts
+			if keeps := &n.kept[o.position]; !known && !spared {
+				*keeps = keeps.Larger(r.Claim())
+			}
 		}
 		if o.isOpen(n.least, false) {
 			left = append(left, o)
@@ -321,7 +371,7 @@ func (n *Ahead) count(r *lease.Request) bool {
 		n.open = left
 		n.measure()
 	}
-	return counts
+	return known, counts
 }
 
 // suits reports whether an open device suits the lane of a request.
