@@ -34,7 +34,8 @@ func (r *Reclaim) Optimize(ctx context.Context, by access.Actor, b api.Optimize,
 // optimize goes up the ladder for the leases and processes on some devices, or on all if
 // gpus is empty; only the rungs in only, if there are any. If ctx ends, it stops after the current rung, and returns what it has
 // done so far.
-func (r *Reclaim) optimize(ctx context.Context, by access.Actor, b api.Optimize, gpus []string, may func(*lease.Lease) bool, only ...string) (api.Optimization, error) {
+func (r *Reclaim) optimize(ctx context.Context, by access.Actor, b api.Optimize, gpus []string, may func(*lease.Lease) bool, only ...string) (done api.Optimization, err error) {
+	defer r.Faults.Confine(&err, by.User, "an optimization")
 	if !r.Monitor.Running() {
 		return api.Optimization{}, ErrUnmeasured
 	}

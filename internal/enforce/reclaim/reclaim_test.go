@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -22,6 +23,7 @@ import (
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/enforce/idle"
 	"github.com/berth-gpu/berth/internal/enforce/watchdog"
+	"github.com/berth-gpu/berth/internal/file/fault"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
@@ -764,6 +766,27 @@ func TestRegrow(t *testing.T) {
 		cancel()
 		group.Wait()
 	})
+}
+
+// A bug met for one lease ends neither the daemon nor what is done for others.
+func TestABugIsConfined(t *testing.T) {
+	w := newWorld("A")
+	r := w.reclaim(settings())
+	r.Faults = &fault.Faults{Log: slog.New(slog.DiscardHandler), Publish: func(gpu.Event) {}}
+	broken := w.add("broken", "A", 1000, 400)
+	broken.Parts = nil // what gives it its size back does not expect that
+	r.growing[broken.Fence] = true
+	r.regrowOne(t.Context(), &broken.Lease)
+	if len(r.growing) != 0 || r.Faults.Text() == "" {
+		t.Errorf("%v still grow, and told was %q", r.growing, r.Faults.Text())
+	}
+	if _, err := r.Optimize(t.Context(), access.Daemon(), api.Optimize{}, nil); !errors.As(err, new(*fault.Error)) {
+		t.Errorf("the optimization: %v", err)
+	}
+	w.leases = nil
+	if _, err := r.Optimize(t.Context(), access.Daemon(), api.Optimize{}, nil); err != nil {
+		t.Errorf("the next optimization: %v", err)
+	}
 }
 
 func TestNothingIsDoneUnmeasured(t *testing.T) {

@@ -57,6 +57,12 @@ func (r *Reclaim) regrow(ctx context.Context) {
 }
 
 func (r *Reclaim) regrowOne(ctx context.Context, l *lease.Lease) {
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.growing, l.Fence)
+	}()
+	defer r.Faults.Catch(l.Holder.User, "giving "+l.ID+" its size back", func(error) {})
 	if err := r.Leases.Regrow(ctx, l.Key(), l.Fence, l.Asked); err != nil && ctx.Err() == nil {
 		r.Log.Warn("a lease that berth has shrunk could not get its size back yet", "lease", l.ID, "error", err)
 		select {
@@ -64,7 +70,4 @@ func (r *Reclaim) regrowOne(ctx context.Context, l *lease.Lease) {
 		case <-ctx.Done():
 		}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.growing, l.Fence)
 }
