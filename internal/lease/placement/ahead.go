@@ -207,7 +207,7 @@ func (n *Ahead) Looked() int { return n.looked }
 func (n *Ahead) measure() {
 	n.most = lease.Load{Memory: -1, Slots: -1}
 	for _, o := range n.open {
-		n.most.Memory, n.most.Slots = max(n.most.Memory, o.most.Memory), max(n.most.Slots, o.most.Slots)
+		n.most = n.most.Larger(o.most)
 	}
 }
 
