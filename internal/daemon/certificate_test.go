@@ -12,7 +12,9 @@ import (
 	"math/big"
 	"net"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -357,27 +359,53 @@ func TestModeAndGroupOfTheSocket(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can give a file to any group")
 	}
-	p := newPlace(t, "sim:1")
-	p.edit(t, "daemon:\n  socket_group: daemon\n  socket_mode: 0660\n")
-	p.start(t)
-	settings, err := p.load()
+	known, err := user.LookupGroup("daemon")
 	if err != nil {
 		t.Fatal(err)
 	}
-	info, err := os.Stat(settings.Config.Daemon.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	group, err := socketGroup("daemon")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := info.Mode().Perm(); got != 0o660 || groupOf(info) != group {
-		t.Errorf("the socket has mode %o and group %d", got, groupOf(info))
-	}
-	if _, err := socketGroup("no-such-group"); err == nil || !strings.Contains(err.Error(), "groupadd") {
-		t.Errorf("a group that is not there: %v", err)
+	for name, want := range map[string]string{"daemon": known.Gid, "no-such-group": strconv.Itoa(os.Getegid())} {
+		p := newPlace(t, "sim:1")
+		p.edit(t, "daemon:\n  socket_group: "+name+"\n  socket_mode: 0660\n")
+		p.start(t)
+		settings, err := p.load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(settings.Config.Daemon.Socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != 0o660 || groupOf(info) != want {
+			t.Errorf("%s: the socket has mode %o and group %s, want %s", name, got, groupOf(info), want)
+		}
 	}
 }
 
-func groupOf(info os.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Gid) }
+// A group that the user database names late gets the socket then.
+func TestGroupOfTheSocketComesLate(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can give a file to any group")
+	}
+	p := newPlace(t, "sim:1")
+	p.edit(t, "daemon:\n  socket_group: 4711\n  socket_mode: 0660\n")
+	d := p.open(t, t.Context())
+	c := d.settings.load().Config.Daemon
+	socket, err := listenSocket(c, -1, nil) // as if nobody knew the group
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	d.ungiven = socket
+	d.governAgain(false)
+	info, err := os.Stat(c.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := info.Mode().Perm(); got != 0o660 || groupOf(info) != "4711" || d.ungiven != nil {
+		t.Errorf("the socket has mode %o and group %s", got, groupOf(info))
+	}
+}
+
+func groupOf(info os.FileInfo) string {
+	return strconv.Itoa(int(info.Sys().(*syscall.Stat_t).Gid))
+}

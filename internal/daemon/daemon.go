@@ -158,6 +158,7 @@ type entrance struct {
 	issued    atomic.Pointer[issued] // tokens of a cluster
 	listening atomic.Pointer[string] // address on TCP; nil if there is none
 	unheard   atomic.Pointer[string] // why the daemon does not listen on TCP although it should; nil if it does
+	ungiven   *ownSocket             // the socket until its group is known; belongs to findAccounts after the start
 	streams   sync.WaitGroup         // open lease streams
 }
 
@@ -347,7 +348,16 @@ func (d *Daemon) Run(ctx context.Context) error {
 	endStreams := func() { endWith(ledger.ErrStopped) }                     // whose requests are refused as the ledger refuses them
 	defer endStreams()
 	d.trustToken(secret)
-	doors, err := openDoors(streams, c, d.handler, d.doorkeeper(), d.kernel, &d.shown, d.front, d.exporter.TurnedAway, d.warn, d.tellListening)
+	group, known := d.socketGroup(c)
+	socket, err := listenSocket(c, group, d.warn)
+	if err != nil {
+		return err
+	}
+	if !known {
+		d.ungiven = socket
+		d.warn(fmt.Sprintf("there is no group %s (daemon.socket_group), or the user database does not answer: the socket keeps the group of the daemon until it is found", c.SocketGroup))
+	}
+	doors, err := openDoors(streams, c, d.handler, d.doorkeeper(), d.kernel, &d.shown, d.front, d.exporter.TurnedAway, socket, d.tellListening)
 	if err != nil {
 		return err
 	}

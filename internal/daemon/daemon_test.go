@@ -285,7 +285,7 @@ func TestSocketOfABusyDaemonIsLeft(t *testing.T) {
 		}
 		defer conn.Close()
 	}
-	if _, err := listenSocket(config.Daemon{Socket: path}, nil); err == nil || !strings.Contains(err.Error(), "already") {
+	if _, err := listenSocket(config.Daemon{Socket: path}, -1, nil); err == nil || !strings.Contains(err.Error(), "already") {
 		t.Errorf("a second daemon said %v", err)
 	}
 }

@@ -191,28 +191,31 @@ func (f *frontDoor) child(c *config.Config, uid int) (*ward.Program, error) {
 	if os.Geteuid() != 0 {
 		return p, nil
 	}
-	type found struct {
-		gid int
-		err error
+	if socketMode(c.Daemon)&0o006 != 0o006 && c.Daemon.SocketGroup != "" { // only its members may connect
+		group, known := f.daemon.socketGroup(c.Daemon)
+		if !known {
+			return nil, fmt.Errorf("there is no group %s (daemon.socket_group), or the user database does not answer", c.Daemon.SocketGroup)
+		}
+		p.User = &ward.User{UID: uid, GID: group}
+		return p, nil
 	}
-	group, answered := users.Ask(f.daemon.users, accountsLimit, func() (g found) {
-		if socketMode(c.Daemon)&0o006 != 0o006 {
-			if g.gid, g.err = socketGroup(c.Daemon.SocketGroup); g.err != nil || g.gid >= 0 {
-				return g // only its members may connect
-			}
-		}
-		u, err := user.LookupId(strconv.Itoa(uid))
-		if err != nil {
-			return found{err: fmt.Errorf("find the group of user %d: %w", uid, err)}
-		}
-		g.gid, g.err = strconv.Atoi(u.Gid)
-		return g
+	type found struct {
+		user *user.User
+		err  error
+	}
+	own, answered := users.Ask(f.daemon.users, accountsLimit, func() (f found) {
+		f.user, f.err = user.LookupId(strconv.Itoa(uid))
+		return f
 	})
 	if !answered {
 		return nil, fmt.Errorf("the user database does not say which group user %d has", uid)
 	}
-	p.User = &ward.User{UID: uid, GID: group.gid}
-	return p, group.err
+	if own.err != nil {
+		return nil, fmt.Errorf("find the group of user %d: %w", uid, own.err)
+	}
+	gid, err := strconv.Atoi(own.user.Gid)
+	p.User = &ward.User{UID: uid, GID: gid}
+	return p, err
 }
 
 // order tells systemd about the unit of the front, and returns what it was told. The unit

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -56,11 +55,11 @@ var guestLimits = peercred.Limits{User: quota.Connections, Unknown: 64, All: 153
 // and service that others wait for.
 const frontConnections = 768
 
-// openDoors listens on the socket and, if configured, on TCP, with TLS if there is a
-// certificate. The context of every request ends with ctx, so that streams end when the
+// openDoors serves on the socket raw and, if configured, on TCP, with TLS if there is a
+// certificate. After an error, raw is closed. The context of every request ends with ctx, so that streams end when the
 // daemon stops. tell hears which address the daemon has, or why it has none, whenever
 // that changes.
-func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper doorkeeper.Doorkeeper, kernel *peercred.Kernel, shown *certificate, front *frontDoor, turnedAway func(), warn func(string), tell func(have string, trouble error)) (*doors, error) {
+func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper doorkeeper.Doorkeeper, kernel *peercred.Kernel, shown *certificate, front *frontDoor, turnedAway func(), raw net.Listener, tell func(have string, trouble error)) (*doors, error) {
 	d := &doors{address: c.Listen, tell: tell}
 	d.closing, d.stop = context.WithCancel(context.Background())
 	most := guestLimits
@@ -84,10 +83,6 @@ func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper door
 			ConnContext: connContext,
 			ErrorLog:    slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // drops errors that callers cause
 		})
-	}
-	raw, err := listenSocket(c, warn)
-	if err != nil {
-		return nil, err
 	}
 	socket := keeper.ForSocket(h)
 	express := &httpapi.Express{Listener: guarded(raw), Handler: socket}
@@ -122,8 +117,8 @@ func (d *doors) listen() error {
 	return nil
 }
 
-// tellListening publishes why the daemon does not have its address on TCP, once for each
-// reason, and that it has it again.
+// tellListening publishes why the daemon does not have its address on TCP, once, and that it
+// has it again.
 func (d *Daemon) tellListening(have string, trouble error) {
 	e := gpu.Event{Time: when.Now(), Code: gpu.EventListen}
 	if trouble == nil {
@@ -138,7 +133,7 @@ func (d *Daemon) tellListening(have string, trouble error) {
 		if errors.Is(trouble, syscall.EADDRINUSE) {
 			why = fmt.Sprintf("listen on %s: %s has that port", d.settings.load().Config.Daemon.Listen, d.holderOfPort())
 		}
-		if told := d.unheard.Swap(&why); told != nil && *told == why {
+		if d.unheard.Swap(&why) != nil {
 			return
 		}
 		e.Severity = gpu.Warning
@@ -223,14 +218,19 @@ func (s *ownSocket) Close() error {
 	return s.Listener.Close()
 }
 
-// listenSocket takes over the socket of a daemon that is gone, and refuses if a daemon
-// still uses it, or if somebody else could put a socket in its place.
-func listenSocket(c config.Daemon, warn func(string)) (net.Listener, error) {
-	path := c.Socket
-	group, err := socketGroup(c.SocketGroup)
-	if err != nil {
-		return nil, err
+// give gives the socket to a group.
+func (s *ownSocket) give(group int) error {
+	if err := os.Lchown(s.path, -1, group); err != nil {
+		return fmt.Errorf("give the socket to the group %d (daemon.socket_group): %w (a daemon that root does not run can take only a group of its own user)", group, err)
 	}
+	return nil
+}
+
+// listenSocket takes over the socket of a daemon that is gone, and refuses if a daemon
+// still uses it, or if somebody else could put a socket in its place. The socket belongs to
+// group unless that is negative.
+func listenSocket(c config.Daemon, group int, warn func(string)) (*ownSocket, error) {
+	path := c.Socket
 	if err := makePassable(filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("make the folder of the socket: %w (choose another with --socket)", err)
 	}
@@ -268,8 +268,8 @@ func listenSocket(c config.Daemon, warn func(string)) (net.Listener, error) {
 	}
 	own := &ownSocket{l, path, made}
 	if group >= 0 {
-		if err := os.Lchown(path, -1, group); err != nil {
-			return nil, errors.Join(fmt.Errorf("give the socket to the group %s: %w (a daemon that root does not run can take only a group of its own user)", c.SocketGroup, err), own.Close())
+		if err := own.give(group); err != nil {
+			return nil, errors.Join(err, own.Close())
 		}
 	}
 	if err := os.Chmod(path, socketMode(c)); err != nil {
@@ -308,21 +308,6 @@ func socketMode(c config.Daemon) os.FileMode {
 		return 0o666
 	}
 	return 0o600
-}
-
-// socketGroup returns the id of the group that gets the socket, or -1 if none does.
-func socketGroup(name string) (int, error) {
-	if name == "" {
-		return -1, nil
-	}
-	if id, err := strconv.Atoi(name); err == nil {
-		return id, nil
-	}
-	group, err := user.LookupGroup(name)
-	if err != nil {
-		return 0, fmt.Errorf("daemon.socket_group: there is no group %q here: %w. Make it with: groupadd --system %s", name, err, name)
-	}
-	return strconv.Atoi(group.Gid)
 }
 
 // listenTCP listens on an address. The error passes if the address may be had later.

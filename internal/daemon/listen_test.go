@@ -64,7 +64,11 @@ func TestAddressIsHadAgainAfterAFailure(t *testing.T) {
 	d := p.open(t, t.Context())
 	settings := d.settings.load().Config.Daemon
 	told := make(chan string, 4)
-	doors, err := openDoors(t.Context(), settings, d.handler, d.doorkeeper(), d.kernel, &d.shown, nil, func() {}, nil, func(have string, trouble error) {
+	socket, err := listenSocket(settings, -1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doors, err := openDoors(t.Context(), settings, d.handler, d.doorkeeper(), d.kernel, &d.shown, nil, func() {}, socket, func(have string, trouble error) {
 		if trouble != nil {
 			have = ""
 		}
@@ -96,8 +100,8 @@ func TestAddressIsHadAgainAfterAFailure(t *testing.T) {
 }
 
 func TestSocketBelongsToTheDaemon(t *testing.T) {
-	listen := func(folder string) (net.Listener, error) {
-		return listenSocket(config.Daemon{Socket: filepath.Join(folder, "s")}, nil)
+	listen := func(folder string) (*ownSocket, error) {
+		return listenSocket(config.Daemon{Socket: filepath.Join(folder, "s")}, -1, nil)
 	}
 	t.Run("a file is no socket", func(t *testing.T) {
 		folder := t.TempDir()

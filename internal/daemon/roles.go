@@ -47,6 +47,9 @@ func (p *people) govern(c config.Config, again bool) (missing []string) {
 	for name := range c.Groups {
 		groups = append(groups, name)
 	}
+	if c.Daemon.SocketGroup != "" {
+		groups = append(groups, c.Daemon.SocketGroup)
+	}
 	missing = p.numbers.Find(append(users, programUsers(c)...), groups, again)
 	p.rules.Store(p.rulesOf(c))
 	p.limit(c)
@@ -124,7 +127,7 @@ func (d *Daemon) findAccounts(ctx context.Context) {
 	for round := 1; ; round++ {
 		missing := d.governAgain(round%60 == 0)
 		if all := strings.Join(missing, ", "); all != told && all != "" {
-			d.log.Warn("the configuration names users or groups that nobody knows: they have neither role nor limits of their own until they are found", "missing", all)
+			d.log.Warn("the configuration names users or groups that nobody knows: what it gives them does not hold until they are found", "missing", all)
 			told = all
 		}
 		select {
@@ -152,7 +155,25 @@ func (d *Daemon) governAgain(all bool) (missing []string) {
 	if !maps.Equal(d.programUIDs(c), d.served) {
 		d.serve(c)
 	}
+	if group, known := d.socketGroup(c.Daemon); known && d.ungiven != nil {
+		if err := d.ungiven.give(group); err != nil {
+			d.log.Warn(err.Error())
+		}
+		d.ungiven = nil
+	}
 	return missing
+}
+
+// socketGroup returns the group of the socket, or -1 if it has none of its own. It returns
+// false if nobody knows the group, as far as the user database has said.
+func (p *people) socketGroup(c config.Daemon) (group int, known bool) {
+	if c.SocketGroup == "" {
+		return -1, true
+	}
+	if group, known = p.numbers.Group(c.SocketGroup); !known {
+		return -1, false
+	}
+	return group, true
 }
 
 // programUIDs returns as whom programs run, as far as it is known now.
