@@ -118,7 +118,7 @@ func (h hangups) reload(d *daemon.Daemon) func() {
 		}
 	}()
 	return func() {
-		signal.Stop(h.came)
+		signal.Ignore(syscall.SIGHUP) // one that comes now would end what the daemon closes
 		close(h.came)
 	}
 }
