@@ -56,7 +56,7 @@ func (s *Settings) Change(body []byte) (*Settings, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if trial[len(trial)-1], _, err = ParseKnown(SavedAtRunTime, text); err != nil {
+	if trial[len(trial)-1], err = ParseKnown(SavedAtRunTime, text); err != nil {
 		return nil, nil, err
 	}
 	next, err := Merge(trial...)
@@ -120,9 +120,8 @@ func (s *Settings) saved() Layer {
 // clear removes a setting, or all settings below a section.
 func (l *Layer) clear(path []string) {
 	name := dotted(path)
-	below := func(key string) bool { return key == name || strings.HasPrefix(key, name+".") }
-	maps.DeleteFunc(l.values, func(key string, _ value) bool { return below(key) })
-	l.kept = slices.DeleteFunc(l.kept, func(v value) bool { return below(dotted(v.path)) })
+	maps.DeleteFunc(l.values, func(key string, _ value) bool { return isBelow(key, name) })
+	l.kept = slices.DeleteFunc(l.kept, func(v value) bool { return isBelow(dotted(v.path), name) })
 }
 
 // present returns the present value of every setting, nil if it is absent.
@@ -170,8 +169,11 @@ func (l *Layer) text() ([]byte, error) {
 			at = below
 		}
 		last := v.path[len(v.path)-1]
-		if at[last] = v.v; v.v == nil {
-			at[last] = map[string]any{} // makes the service known even if nothing else is set for it
+		if at[last] == nil {
+			at[last] = map[string]any{} // makes a service known even if nothing else is set for it
+		}
+		if v.v != nil {
+			at[last] = v.v
 		}
 		if n, ok := v.v.(float64); ok && n == math.Trunc(n) {
 			at[last] = int64(n) // 100000, not 1e+05

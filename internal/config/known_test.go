@@ -1,7 +1,9 @@
 package config
 
 import (
+	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,9 +33,9 @@ weather:
 `
 
 func TestSettingsOfALaterVersion(t *testing.T) {
-	layer, unknown, err := ParseKnown("config.yaml", []byte(fromLater))
-	if err != nil || len(unknown) != 5 {
-		t.Fatalf("%v, %v", unknown, err)
+	layer, err := ParseKnown("config.yaml", []byte(fromLater))
+	if err != nil || len(layer.unknown) != 5 {
+		t.Fatalf("%v, %v", layer.unknown, err)
 	}
 	s, err := Merge(layer)
 	if err != nil {
@@ -71,9 +73,49 @@ func TestSettingsOfALaterVersion(t *testing.T) {
 	}
 
 	for _, text := range []string{"{", "- a", "gpu: ["} {
-		if _, _, err := ParseKnown("config.yaml", []byte(text)); err == nil {
+		if _, err := ParseKnown("config.yaml", []byte(text)); err == nil {
 			t.Errorf("%q is no settings, and was read", text)
 		}
+	}
+}
+
+// What is left of an entry may be wrong without what this version does not know of it, and
+// there may be more of it than anybody reads.
+func TestALaterVersionHasMore(t *testing.T) {
+	text := `hooks: {page: {kafka: abc}}
+services: {y: {image: foo, port: 8081}, z: {users: ["@lab"]}}
+users:
+    oidc:bob: {role: viewer}
+    ada: {role: admin}
+`
+	for i := range maxComplaints {
+		text += fmt.Sprintf("    u%d: {dreams: 1, role: admin}\n", i)
+	}
+	layer, err := ParseKnown("config.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Merge(layer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if y, z := s.Config.Services["y"], s.Config.Services["z"]; y.Port.Known() || !slices.Equal(z.Users, []string{"root"}) {
+		t.Errorf("the port of y is %v, and the users of z are %v", y.Port, z.Users)
+	}
+	for i := range maxComplaints {
+		if role := s.Config.Users[fmt.Sprintf("u%d", i)].Role; role != "viewer" {
+			t.Errorf("u%d is %s", i, role)
+		}
+	}
+	if role := s.Config.Users["ada"].Role; role != "admin" {
+		t.Errorf("ada is understood, and is %s", role)
+	}
+	_, saved, err := s.Change([]byte(`{"users": {"ada": null}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := strings.Replace(text, "    ada: {role: admin}\n", "", 1); !sameYAML(t, string(saved), want) {
+		t.Errorf("after ada was cleared:\n%s", saved)
 	}
 }
 

@@ -21,8 +21,10 @@ type Layer struct {
 	bad        map[string]bool // names of refused settings
 	refused    [][]string      // their paths
 
-	// kept has what a file of another version has, and this one does not apply.
-	kept []value
+	// kept has what a file of another version has, and this one does not apply; unknown says
+	// why.
+	kept    []value
+	unknown []Complaint
 }
 
 // rank orders sources from weak to strong.
@@ -118,29 +120,50 @@ func ParseSaved(name string, text []byte) (Layer, error) {
 
 // ParseKnown reads what ParseSaved reads, and leaves out what this version does not know or
 // take, as after a downgrade: the layer keeps it, so that the next version finds it. Where
-// that is in an entry of users or groups, which may have given less than what is left, the
-// entry gives the role viewer and no leases. The error says that the text is damaged as a
-// whole.
-func ParseKnown(name string, text []byte) (known Layer, unknown []Complaint, err error) {
-	known, err = ParseSaved(name, text)
+// that may have given less than what is left, nothing is given: see shut. The error says
+// that the text is damaged as a whole.
+func ParseKnown(name string, text []byte) (Layer, error) {
+	known, err := ParseSaved(name, text)
 	if err == nil {
-		return known, nil, nil
+		return known, nil
 	}
 	var tree map[string]any
-	whole := slices.ContainsFunc(known.complaints, func(c Complaint) bool { return c.Field == "" })
+	whole := slices.ContainsFunc(known.refused, func(path []string) bool { return len(path) == 0 })
 	if whole || yaml.Unmarshal(text, &tree) != nil {
-		return Layer{}, nil, err
+		return Layer{}, err
 	}
-	unknown, known.complaints = known.complaints, nil
+	known.unknown, known.complaints = known.complaints, nil
 	for _, path := range known.refused {
 		if v, there := within(tree, path); there {
 			known.kept = append(known.kept, value{path: path, v: v})
 		}
-		if len(path) > 1 && (path[0] == "users" || path[0] == "groups") {
-			known.shut(path[:2])
+		known.shut(path)
+	}
+	return known, nil
+}
+
+// leaveOut leaves out the settings that complaints are about, too. It returns false if the
+// layer has none of them.
+func (l *Layer) leaveOut(wrong []Complaint) (some bool) {
+	before := l.values
+	l.values = maps.Clone(before)
+	for _, c := range wrong {
+		for name, v := range before {
+			if !v.shut && isBelow(name, c.Field) {
+				some = true
+				l.kept = append(slices.Clip(l.kept), v)
+				delete(l.values, name)
+				l.shut(v.path)
+			}
 		}
 	}
-	return known, unknown, nil
+	l.unknown = append(slices.Clip(l.unknown), wrong...)
+	return some
+}
+
+// isBelow reports whether a setting is the one called section, or in that section.
+func isBelow(name, section string) bool {
+	return name == section || strings.HasPrefix(name, section+".")
 }
 
 // within returns what stands at a path of a tree.
@@ -154,19 +177,22 @@ func within(tree any, path []string) (v any, there bool) {
 	return tree, true
 }
 
-// shut closes an entry of users or groups.
-func (l *Layer) shut(entry []string) {
-	fields := find(schema(), entry[0]).fields
-	for key, text := range map[string]string{"role": "viewer", "leases": "0", "running_jobs": "0"} {
-		path := append(slices.Clone(entry), key)
-		if was, set := l.values[dotted(path)]; set && !was.shut {
+// shut closes what a setting is about that is left out: an entry of users or groups gives the
+// role viewer and no leases, and a service is for root if it is not known who may use it.
+func (l *Layer) shut(path []string) {
+	var closed map[string]any
+	switch {
+	case len(path) > 1 && (path[0] == "users" || path[0] == "groups"):
+		closed = map[string]any{"role": "viewer", "leases": 0.0, "running_jobs": 0.0}
+	case len(path) == 3 && path[0] == "services" && path[2] == "users":
+		closed = map[string]any{"users": []string{"root"}}
+	}
+	for key, v := range closed {
+		at := append(slices.Clone(path[:2]), key)
+		if was, set := l.values[dotted(at)]; set && !was.shut {
 			l.kept = append(l.kept, was)
 		}
-		v, err := find(fields, key).read(scalar{text, bare})
-		if err != nil {
-			panic("config: " + key + ": " + err.Error()) // a test closes an entry
-		}
-		l.values[dotted(path)] = value{path: path, v: v, source: source{rank: l.rank}, shut: true}
+		l.values[dotted(at)] = value{path: at, v: v, source: source{rank: l.rank}, shut: true}
 	}
 }
 

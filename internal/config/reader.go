@@ -63,7 +63,7 @@ func (r *reader) report(p document.Problem) (more bool) {
 		path = r.path(p.Node)
 	}
 	r.layer.complain(r.at(p.Line), path, reason)
-	return !r.layer.complaints.full()
+	return r.layer.rank == atRunTime || !r.layer.complaints.full() // see ParseKnown
 }
 
 // null reports whether n is null. If so, it clears the setting or section.
@@ -124,6 +124,7 @@ func (r *reader) named(f *field, n *document.Node) {
 	for e := range n.Entries(document.Keys{}, r.report) {
 		if err := checkText(f.check, e.Key); err != nil {
 			r.layer.complain(r.at(e.KeyLine), r.path(n), err.Error())
+			r.layer.refused[len(r.layer.refused)-1] = r.path(e) // and not the other entries
 			continue
 		}
 		name := dotted(r.path(e))

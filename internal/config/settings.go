@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -18,8 +19,27 @@ type Settings struct {
 
 // Merge merges layers onto the defaults. A layer knows its rank, so their order does not
 // matter: berth.yaml, what was saved at run time, environment, flags. The error is an
-// *Error with everything that is wrong with the layers and with the whole.
+// *Error with everything that is wrong with the layers and with the whole. What a file of
+// another version has may be wrong without what this one does not know of it: it is left
+// out, too.
 func Merge(layers ...Layer) (*Settings, error) {
+	s, err := merge(layers)
+	foreign := slices.IndexFunc(layers, func(l Layer) bool { return l.unknown != nil })
+	for wrong := (*Error)(nil); foreign >= 0 && errors.As(err, &wrong) && layers[foreign].leaveOut(wrong.Complaints); {
+		s, err = merge(layers)
+	}
+	return s, err
+}
+
+// Unknown says which settings a file of another version has that do not hold.
+func (s *Settings) Unknown() (all []Complaint) {
+	for _, layer := range s.layers {
+		all = append(all, layer.unknown...)
+	}
+	return all
+}
+
+func merge(layers []Layer) (*Settings, error) {
 	s := &Settings{
 		Config: Default(),
 		layers: slices.Clone(layers),

@@ -50,7 +50,7 @@ func Load(from Sources) (*config.Settings, error) {
 		}
 	}
 	path := filepath.Join(first.Config.Daemon.StateDir, inventory.Saved)
-	_, err = checkSavedFile(path, from.Warn, func(saved config.Layer) { layers = append(layers, saved) })
+	err = checkSavedFile(path, from.Warn, func(saved config.Layer) { layers = append(layers, saved) })
 	switch shut := (*fs.PathError)(nil); {
 	case errors.Is(err, file.ErrOthers):
 		return nil, fmt.Errorf("read what was set at run time: %w", err)
@@ -87,37 +87,36 @@ func Check(s *config.Settings, warn func(string)) error {
 	return errors.Join(wrong...)
 }
 
-// checkSavedFile reads the settings made at run time, if there are any. It returns what is
-// wrong with those that this version does not know or take.
-func checkSavedFile(path string, warn func(string), take func(config.Layer)) (unknown []config.Complaint, err error) {
+// checkSavedFile reads the settings made at run time, if there are any.
+func checkSavedFile(path string, warn func(string), take func(config.Layer)) error {
 	found, err := file.ReadTrusted(path, warn)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	text, err := file.Unseal(path, found.Text)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	saved, unknown, err := config.ParseKnown(path, text)
+	saved, err := config.ParseKnown(path, text)
 	if err == nil {
 		take(saved)
 	}
-	return unknown, err
+	return err
 }
 
 // checkSaved sets the file saved at run time aside if it is damaged. The settings were
 // read without it. It tells which of them this version leaves out.
 func (d *Daemon) checkSaved(o Options) {
 	path := o.state(inventory.Saved)
-	unknown, err := checkSavedFile(path, nil, func(config.Layer) {})
-	if unknown != nil {
+	err := checkSavedFile(path, nil, func(config.Layer) {})
+	if unknown := o.Settings.Unknown(); unknown != nil {
 		d.publish(gpu.Event{
 			Time: when.Now(), Code: gpu.EventConfig, Severity: gpu.Serious,
 			Text: gpu.Printable(fmt.Sprintf("Settings that were made at run time do not hold: this version of berth does not know them (%v). They stay in the file for a version that does. "+
-				"A user or a group whose entry has one may only look until then, or until an administrator clears the entry.", &config.Error{Complaints: unknown}), 1024),
+				"A user or a group whose entry has one may only look, and a service whose users are among them is root's, until then, or until an administrator clears the entry.", &config.Error{Complaints: unknown}), 1024),
 			Public: "Settings that were made at run time do not hold: this version of berth does not know them.",
 		})
 	}
