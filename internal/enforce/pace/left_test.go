@@ -110,7 +110,8 @@ func TestContinuesLater(t *testing.T) {
 func TestManyProcessesAreStoppedInTurn(t *testing.T) {
 	orders := filepath.Join(t.TempDir(), "orders")
 	const many = 2*mostAtOnce + 3
-	p := start(t, "for i in $(seq "+strconv.Itoa(many-1)+"); do sleep 1000 & done; echo up; wait", &syscall.SysProcAttr{Setsid: true})
+	// They end with their input, which ends with the test, whatever becomes of it.
+	p := start(t, "exec 3<&0; for i in $(seq "+strconv.Itoa(many-1)+"); do cat <&3 & done; echo up; wait", &syscall.SysProcAttr{Setsid: true})
 	if line, err := p.out.ReadString('\n'); line != "up\n" {
 		t.Fatal(line, err)
 	}
