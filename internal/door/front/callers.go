@@ -19,6 +19,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/door/front/route"
+	"github.com/berth-gpu/berth/internal/door/peercred"
 )
 
 const (
@@ -72,7 +73,11 @@ type caller struct {
 // for the server. One that is as short as a token of berth that could be guessed is for
 // nobody: neither the server nor whoever guesses learns whether it is that one.
 func (c *callers) of(r *http.Request) (caller, *route.Refusal) {
-	peer := peerOf(r.Context())
+	var peer access.Peer
+	conn := connOf(r.Context())
+	if conn != nil {
+		peer = conn.Peer()
+	}
 	uid := peer.UID
 	token, keep := tokenOf(r.Header), false
 	if token != "" {
@@ -82,6 +87,9 @@ func (c *callers) of(r *http.Request) (caller, *route.Refusal) {
 			who, err = c.ask(r.Context(), "token "+digest(token), api.FrontWho{Token: token})
 		}
 		if err == nil {
+			if conn != nil {
+				conn.Shows(who.User)
+			}
 			return settle(who, caller{token: true, keep: true})
 		}
 		switch code := codeOf(err); {
@@ -239,22 +247,19 @@ func digest(token string) string {
 	return string(sum[:])
 }
 
-// peerKey is the key of the other end of a connection in its context.
-type peerKey struct{}
+// connKey is the key of a connection in its context.
+type connKey struct{}
 
-// peerOf returns what the kernel says about the other end of a connection.
-func peerOf(ctx context.Context) access.Peer {
-	peer, _ := ctx.Value(peerKey{}).(access.Peer)
-	return peer
+// connOf returns the connection of a request, or nil if it came over none.
+func connOf(ctx context.Context) *peercred.Conn {
+	conn, _ := ctx.Value(connKey{}).(*peercred.Conn)
+	return conn
 }
 
-// withPeer notes who is at the other end of a new connection.
-func withPeer(ctx context.Context, c net.Conn) context.Context {
+// withConn notes a new connection.
+func withConn(ctx context.Context, c net.Conn) context.Context {
 	if outer, ok := c.(interface{ NetConn() net.Conn }); ok { // TLS
 		c = outer.NetConn()
 	}
-	if known, ok := c.(interface{ Peer() access.Peer }); ok {
-		return context.WithValue(ctx, peerKey{}, known.Peer())
-	}
-	return ctx
+	return context.WithValue(ctx, connKey{}, c)
 }

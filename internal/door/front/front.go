@@ -185,7 +185,7 @@ func (f *Front) listen(ctx, hurry context.Context, o Options, s api.FrontSetting
 		f.log.Warn("the front listens for other machines without TLS: their tokens can be read on the way; set front.tls_cert and front.tls_key", "address", raw.Addr().String())
 	}
 	web := &http.Server{
-		Handler: f, ConnContext: withPeer, ErrorLog: slog.NewLogLogger(f.log.Handler(), slog.LevelDebug),
+		Handler: f, ConnContext: withConn, ErrorLog: slog.NewLogLogger(f.log.Handler(), slog.LevelDebug),
 		ReadHeaderTimeout: headerPatience, IdleTimeout: idlePatience, MaxHeaderBytes: longestHeader,
 	}
 	f.log.Info("the front listens", "address", raw.Addr().String(), "tls", secure != nil)

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/door/peercred"
+	"github.com/berth-gpu/berth/internal/process"
 )
 
 // raw sends a text and returns the answers until the front closes the connection.
@@ -278,6 +280,41 @@ func TestConnectionsWithoutEnd(t *testing.T) {
 		if resp, _, err := f.try("GET", "/services/chat/x", nil); err == nil && resp.StatusCode == 200 {
 			break
 		}
+	}
+}
+
+// arriving is a listener whose connections come from nobody knows where.
+type arriving chan net.Conn
+
+func (a arriving) Accept() (net.Conn, error) { return <-a, nil }
+func (arriving) Addr() net.Addr              { return &net.TCPAddr{} }
+func (arriving) Close() error                { return nil }
+
+// Those who have shown a token do not give way to others who have not.
+func TestCallersWithATokenKeepTheirConnections(t *testing.T) {
+	f := startFront(t, newDaemon(t, ready("chat", startServer(t), 1)))
+	from := make(arriving, 1)
+	guests := peercred.NewGuests(peercred.Limits{User: 2, Unknown: 1, All: 9}, func() *access.Rules { return &access.Rules{} })
+	door := &peercred.Listener{Listener: from, Kernel: peercred.New(process.Proc()), Guests: guests}
+	isOpen := func(token string) func() bool {
+		here, there := net.Pipe()
+		t.Cleanup(func() { _ = there.Close() })
+		from <- here
+		c, err := door.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := http.NewRequestWithContext(withConn(t.Context(), c), "GET", "/services/chat/x", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		f.ServeHTTP(newRecorder(), r)
+		return func() bool { return c.SetReadDeadline(time.Time{}) == nil }
+	}
+	bob, wrong, last := isOpen("berth_bob"), isOpen("sk-other"), isOpen("sk-other")
+	if !bob() || wrong() || !last() {
+		t.Errorf("open are bob %v, who has no token %v, and the next of them %v", bob(), wrong(), last())
 	}
 }
 

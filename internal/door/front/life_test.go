@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"runtime"
 	"strconv"
@@ -750,6 +751,30 @@ func TestNothingBeginsAfterTheBreak(t *testing.T) {
 	if _, err := s.take(t.Context(), false); !errors.Is(err, errCut) {
 		t.Error(err)
 	}
+}
+
+// A kept connection that takes no request any more is replaced, whatever it took before.
+func TestAKeptConnectionThatTakesNothing(t *testing.T) {
+	own := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer own.Close()
+	s := (&Front{owner: peercred.New(process.Proc()).Listening}).connect(api.FrontService{Port: own.Listener.Addr().(*net.TCPAddr).Port, UID: os.Getuid()})
+	for i := range 2 {
+		r, err := http.NewRequest("GET", own.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := s.RoundTrip(r)
+		if err != nil {
+			t.Fatalf("request %d: %v", i, err)
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+			t.Error(err)
+		}
+		for _, kept := range s.idle {
+			_ = kept.Conn.(*net.TCPConn).CloseWrite()
+		}
+	}
+	s.close()
 }
 
 // A server that closes a kept connection instead of answering gets the request again, if

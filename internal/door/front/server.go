@@ -111,7 +111,7 @@ type line struct {
 	in    *bufio.Reader
 	out   *bufio.Writer
 	room  int       // how many bytes of a header may still come; negative: no limit
-	got   int       // how many bytes of the last header came
+	got   int       // how many bytes of the answer's headers came
 	since time.Time // it is idle, or was last; zero if it is new
 }
 
@@ -297,6 +297,7 @@ func (s *server) try(r *http.Request, fresh bool) (*http.Response, error) {
 	if err != nil {
 		return nil, &unreachedError{err}
 	}
+	l.got = 0
 	a := &answer{server: s, line: l}
 	a.stop = context.AfterFunc(r.Context(), func() { s.drop(l) }) // nobody may close the body of a 101 that was not asked for
 	if err = a.send(r); err == nil {
@@ -352,7 +353,7 @@ func (a *answer) send(r *http.Request) error {
 
 // receive reads the header of the answer.
 func (a *answer) receive(r *http.Request) (*http.Response, error) {
-	a.line.room, a.line.got = headerLimit, 0
+	a.line.room = headerLimit
 	defer func() { a.line.room = -1 }()
 	for range mostInterim {
 		resp, err := http.ReadResponse(a.line.in, r)
