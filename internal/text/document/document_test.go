@@ -146,6 +146,19 @@ func TestProblems(t *testing.T) {
 	}
 }
 
+// A text that expands into much memory is refused before it does.
+func TestManyNodesAreNotRead(t *testing.T) {
+	for _, piece := range []string{"1,", "[],", "{},", "?,", ",", "? \n", "?\n", "a:\n", "- ", "-\n", "-\t"} {
+		text := strings.Repeat(piece, file.Bytes/len(piece)-1)
+		if _, p := Parse([]byte(text), file); p == nil || p.Code != TooLarge {
+			t.Errorf("%q: %+v", piece, p)
+		}
+	}
+	if _, p := Parse([]byte(strings.Repeat("- name: a-well-known-name\n", 20_000)), file); p != nil {
+		t.Errorf("a long list: %+v", p)
+	}
+}
+
 func TestReportEndsTheWalk(t *testing.T) {
 	for _, text := range []string{
 		strings.Repeat("zebra: 1\n", 1000), strings.Repeat("name: 1\n", 1000), strings.Repeat("[a]: 1\n", 1000),

@@ -83,7 +83,31 @@ func notText(text []byte) int {
 	return 0
 }
 
+// bytesOfMark is how many bytes a YAML text of full size has at least for each mark.
+const bytesOfMark = 8
+
+// marks counts what may begin a node of a YAML text: each takes hundreds of bytes of memory.
+func marks(text []byte) (n int) {
+	for i, c := range text {
+		switch c {
+		case ',', ':', '[', '{', '?':
+			n++
+		case '-':
+			if i+1 == len(text) || text[i+1] <= ' ' {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 func parseYAML(text []byte, f Format) (*Node, *Problem) {
+	if most := f.Bytes / bytesOfMark; marks(text) > most {
+		return nil, &Problem{
+			Code: TooLarge, Reason: fmt.Sprintf("%s has more than %d marks of YAML, such as colons and commas, and is not read", f.Noun, most),
+			Remedy: "split it, or leave out what is not needed",
+		}
+	}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var doc, second yaml.Node
 	if err := decoder.Decode(&doc); errors.Is(err, io.EOF) {
