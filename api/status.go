@@ -237,7 +237,7 @@ type Ready struct {
 	Text    string   `json:"text"`
 	Audit   string   `json:"audit,omitempty" doc:"Present if the audit log cannot be written, or has lost entries: what follows from that."`
 	Damaged []string `json:"damaged,omitempty" doc:"Damaged state files that the daemon keeps in its state folder, until somebody removes them. An event said what each of them costs."`
-	Faults  string   `json:"faults,omitempty" doc:"Present if something failed inside the daemon since it started, because of a bug in berth: how often, and what was last."`
+	Faults  string   `json:"faults,omitempty" doc:"Present if something failed inside the daemon since it started, because of a bug in berth: how often, and when last."`
 	Listen  string   `json:"listen,omitempty" doc:"Present if the daemon does not have its address on TCP: why. The Unix socket serves, and the daemon tries again."`
 	Past    string   `json:"past,omitempty" doc:"What the past takes on disk, and how far back it goes; or why nothing is stored."`
 }

@@ -904,7 +904,7 @@ class Ready(Answer):
     text: str = ""
     audit: str = ""  # Present if the audit log cannot be written, or has lost entries: what follows from that.
     damaged: List[str] = _list()  # Damaged state files that the daemon keeps in its state folder, until somebody removes them. An event said what each of them costs.
-    faults: str = ""  # Present if something failed inside the daemon since it started, because of a bug in berth: how often, and what was last.
+    faults: str = ""  # Present if something failed inside the daemon since it started, because of a bug in berth: how often, and when last.
     listen: str = ""  # Present if the daemon does not have its address on TCP: why. The Unix socket serves, and the daemon tries again.
     past: str = ""  # What the past takes on disk, and how far back it goes; or why nothing is stored.
 

@@ -33,7 +33,7 @@ type Faults struct {
 
 	mu    sync.Mutex
 	count int
-	last  string
+	last  time.Time
 }
 
 // Confine turns a panic of the function that defers it into an error. Work names what is
@@ -64,15 +64,15 @@ func (f *Faults) Tell(cause any, user, work string) error {
 	f.Log.Error("a bug in berth: work for a user failed", "work", work, "user", user, "cause", cause, "stack", string(debug.Stack()))
 	f.mu.Lock()
 	f.count++
-	f.last = fmt.Sprintf("%s, at %s", work, now.UTC().Format("2006-01-02 15:04:05 MST"))
+	f.last = now
 	f.mu.Unlock()
 	e := &Error{Work: work}
 	f.Publish(gpu.Event{Time: now, Code: gpu.EventInternalFault, Severity: gpu.Serious, User: user, Text: e.Error() + ".", Public: "Something failed inside the daemon. This is a bug in berth; its log has the details."})
 	return e
 }
 
-// Text says how many panics were confined since the daemon started, and which was the
-// last one; "" if there was none.
+// Text says how many panics were confined since the daemon started, and when the last one
+// was; "" if there was none. It is for everybody, and names nobody's work.
 func (f *Faults) Text() string {
 	if f == nil {
 		return ""
@@ -82,5 +82,5 @@ func (f *Faults) Text() string {
 	if f.count == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d times since the daemon started, something failed inside it because of a bug in berth, the last time: %s; its log has the details, please report them", f.count, f.last)
+	return fmt.Sprintf("%d times since the daemon started, something failed inside it because of a bug in berth, the last time at %s; its log has the details, please report them", f.count, f.last.UTC().Format("2006-01-02 15:04:05 MST"))
 }

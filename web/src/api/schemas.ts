@@ -2194,7 +2194,7 @@ export interface Ready {
   audit?: string;
   /** Damaged state files that the daemon keeps in its state folder, until somebody removes them. An event said what each of them costs. */
   damaged?: string[];
-  /** Present if something failed inside the daemon since it started, because of a bug in berth: how often, and what was last. */
+  /** Present if something failed inside the daemon since it started, because of a bug in berth: how often, and when last. */
   faults?: string;
   /** Present if the daemon does not have its address on TCP: why. The Unix socket serves, and the daemon tries again. */
   listen?: string;
