@@ -73,9 +73,8 @@ func (c *Client) hold(granted api.Lease) *Lease {
 	l := &Lease{Lease: granted, client: c, lost: make(chan struct{}), stop: stop, kept: make(chan struct{})}
 	renewed := time.Now()
 	if c.local && granted.TTL > 0 && !granted.Expires.IsZero() { // the answer may have been long on its way
-		if at := granted.Expires.Add(-time.Duration(granted.TTL * float64(time.Second))); at.Before(renewed) {
-			renewed = at
-		}
+		at := granted.Expires.Add(-time.Duration(granted.TTL * float64(time.Second)))
+		renewed = renewed.Add(-max(renewed.Sub(at), 0)) // from here on, no matter how somebody sets the clock
 	}
 	go l.keep(ctx, renewed)
 	return l
