@@ -8,9 +8,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/text/runes"
+	"golang.org/x/text/transform"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
@@ -75,8 +79,9 @@ type logReader struct {
 	*console.Console
 	client *client.Client
 	follow bool
-	lines  int  // only the last so many; 0 for all
-	errors bool // the log of errors
+	lines  int    // only the last so many; 0 for all
+	errors bool   // the log of errors
+	user   string // who reads it
 }
 
 // read shows the log of what a name means: the job or task with this id, the service with
@@ -84,8 +89,8 @@ type logReader struct {
 func (r *logReader) read(ctx context.Context, name string) error {
 	job, err := r.client.Job(ctx, name)
 	if isUnknown(err) {
-		if _, missed := r.client.Service(ctx, name); missed == nil {
-			return r.service(ctx, name)
+		if s, missed := r.client.Service(ctx, name); missed == nil {
+			return r.service(ctx, s)
 		}
 		job, err = byName(ctx, r.client, name, func(id string) (api.Job, error) { return r.client.Job(ctx, id) })
 	}
@@ -102,6 +107,7 @@ func (r *logReader) read(ctx context.Context, name string) error {
 	// Only the log of a job of one's own is read here, and with one's own rights: whoever
 	// has more than those must not follow the paths of another user, and whoever shows the
 	// token of that user has other rights.
+	r.user = me.User
 	own := me.User == job.User && me.Door == "socket" && me.Token == "" && !r.Remote()
 	switch {
 	case job.Tasks != nil && r.follow:
@@ -114,11 +120,32 @@ func (r *logReader) read(ctx context.Context, name string) error {
 
 // service shows the log of a service. The daemon reads it: its file belongs to the user of
 // the service.
-func (r *logReader) service(ctx context.Context, name string) error {
+func (r *logReader) service(ctx context.Context, s api.Service) error {
 	if r.errors {
 		return console.Usage("a service has one log, with its errors: leave --errors out")
 	}
-	return r.client.ServiceLog(ctx, name, client.LogQuery{Lines: r.lines, Follow: r.follow}, r.Out)
+	me, err := r.client.Whoami(ctx)
+	if err != nil {
+		return err
+	}
+	return r.pass(r.Out, me.User == s.User, func(out io.Writer) error {
+		return r.client.ServiceLog(ctx, s.Name, client.LogQuery{Lines: r.lines, Follow: r.follow}, out)
+	})
+}
+
+// pass passes on what read writes. What the programs of others print gives no commands to a
+// terminal.
+func (r *logReader) pass(out io.Writer, own bool, read func(io.Writer) error) error {
+	if _, screen := r.Terminal(); own || !screen {
+		return read(out)
+	}
+	clean := transform.NewWriter(out, runes.Map(func(c rune) rune {
+		if !unicode.IsGraphic(c) && !strings.ContainsRune("\t\r\n", c) {
+			return '?'
+		}
+		return c
+	}))
+	return errors.Join(read(clean), clean.Close())
 }
 
 // firstTask returns the id of a task that is worth a look: the first that runs, or else
@@ -192,7 +219,9 @@ func (r *logReader) one(ctx context.Context, job api.Job, own bool, out io.Write
 	case own:
 		return r.copyFile(job, out)
 	}
-	return r.client.JobLog(ctx, job.ID, client.LogQuery{Errors: r.errors, Lines: r.lines, Follow: r.follow}, out)
+	return r.pass(out, job.User == r.user, func(out io.Writer) error {
+		return r.client.JobLog(ctx, job.ID, client.LogQuery{Errors: r.errors, Lines: r.lines, Follow: r.follow}, out)
+	})
 }
 
 // nothing says that a job has not started.
