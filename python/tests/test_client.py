@@ -1,11 +1,12 @@
 import os
+import socket
 import tempfile
 import threading
 import unittest
 from unittest import mock
 
 import berth
-from berth.client import CALL_TIMEOUT, default_sockets
+from berth.client import CALL_TIMEOUT, _listener, default_sockets
 
 from . import PATIENCE
 from .doors import Door, problem
@@ -112,6 +113,22 @@ class Finding(unittest.TestCase):
             with self.subTest(variables), mock.patch("os.geteuid", return_value=0 if root else 7):
                 self.environment(**variables)
                 self.assertEqual(default_sockets(), want)
+
+    def test_root_sends_nothing_to_a_stranger(self):
+        with Door(lambda *_: (200, {"ok": True})) as door:
+            owner = os.stat(os.path.dirname(door.path)).st_uid
+            with mock.patch("os.geteuid", return_value=0), mock.patch("berth.client._listener") as listener:
+                for uid in (0, owner):
+                    listener.return_value = uid
+                    self.assertEqual(berth.Client(socket=door.path).call("GET", "/api/x"), {"ok": True})
+                listener.return_value = owner + 1
+                with self.assertRaisesRegex(berth.NoDaemon, "user %d listens there" % (owner + 1)):
+                    berth.Client(socket=door.path).call("GET", "/api/x")
+            self.assertEqual(len(door.calls), 2)
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            with connection:
+                connection.connect(door.path)
+                self.assertEqual(_listener(connection), os.geteuid())
 
     def test_the_next_socket_is_tried(self):
         with tempfile.TemporaryDirectory() as folder, Door(lambda *_: (200, {"ok": True})) as door:
