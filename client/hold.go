@@ -72,7 +72,7 @@ func (c *Client) hold(granted api.Lease) *Lease {
 	ctx, stop := context.WithCancel(context.Background())
 	l := &Lease{Lease: granted, client: c, lost: make(chan struct{}), stop: stop, kept: make(chan struct{})}
 	renewed := time.Now()
-	if c.local && granted.TTL > 0 && !granted.Expires.IsZero() { // the answer may have been long on its way
+	if c.local && granted.TTL > 0 && granted.Expires != nil { // the answer may have been long on its way
 		at := granted.Expires.Add(-time.Duration(granted.TTL * float64(time.Second)))
 		renewed = renewed.Add(-max(renewed.Sub(at), 0)) // from here on, no matter how somebody sets the clock
 	}

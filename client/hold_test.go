@@ -184,6 +184,30 @@ func TestHoldIsLost(t *testing.T) {
 	}
 }
 
+// A lease lasts from its grant, however long the answer took.
+func TestHoldIsLostInTimeAfterALateAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		early, k := held(t, api.LeaseRequest{ID: "a", TTL: gpu.Some(9.0)})
+		granted := early.Lease
+		_ = early.Close()
+		k.fails(func(*http.Request) (int, string, bool) { return 503, "stopping", true })
+		early.client.local = true
+		end := time.Now().Add(3 * time.Second)
+		granted.Expires = &end
+		l := early.client.hold(granted)
+		time.Sleep(3*time.Second - time.Millisecond)
+		if isLost(l) {
+			t.Error("it is lost before its end")
+		}
+		time.Sleep(time.Millisecond)
+		if !isLost(l) {
+			t.Error("it is not lost at its end")
+		}
+		k.fails(nil)
+		_ = l.Close()
+	})
+}
+
 // Somebody has the id again: that is another lease.
 func TestHoldIsLostToANewGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
