@@ -770,16 +770,6 @@ func TestParkedBeforeItsTimeLimit(t *testing.T) {
 	play(t, func(w *world) {
 		w.script = func(string, string, int) plan { return plan{takes: 3 * time.Hour} }
 		s := w.submit(spec("train", func(s *job.Spec) { s.Lease.TimeLimit, s.Signal, s.Warning = gpu.Some(600.0), "USR1", time.Minute }))
-		signalled := func() (n int) {
-			w.set(func() {
-				for _, e := range w.events {
-					if e.Text == s.ID()+" gets USR1" {
-						n++
-					}
-				}
-			})
-			return n
-		}
 		w.after(3 * time.Minute)
 		w.set(func() { w.parked = -1 })
 		w.after(20 * time.Minute)
@@ -787,12 +777,28 @@ func TestParkedBeforeItsTimeLimit(t *testing.T) {
 		w.after(10 * time.Minute)
 		w.set(func() { w.parked = 30 * time.Minute })
 		w.after(5 * time.Minute)
-		if n := signalled(); n != 0 {
+		if n := w.signals(s.ID()); n != 0 {
 			t.Errorf("with two minutes left it got %d signals", n)
 		}
 		w.after(90 * time.Second)
-		if n := signalled(); n != 1 {
+		if n := w.signals(s.ID()); n != 1 {
 			t.Errorf("with less than a minute left it got %d signals", n)
+		}
+	})
+}
+
+// The end of a lease moves with the clock, and the signal with it. It comes also while the
+// disk is full.
+func TestSignalAfterTheClockWasSet(t *testing.T) {
+	play(t, func(w *world) {
+		w.script = func(string, string, int) plan { return plan{takes: 3 * time.Hour} }
+		s := w.submit(spec("train", func(s *job.Spec) { s.Lease.TimeLimit, s.Signal, s.Warning = gpu.Some(7200.0), "USR1", time.Minute }))
+		w.after(3 * time.Minute)
+		w.set(func() { w.moved = -time.Hour }) // as the ledger has it after the clock was set back
+		w.full.Store(true)
+		w.after(57 * time.Minute)
+		if n := w.signals(s.ID()); n != 1 {
+			t.Errorf("at its end it has got %d signals", n)
 		}
 	})
 }
@@ -1162,23 +1168,12 @@ func TestTimeLimit(t *testing.T) {
 		w.script = func(string, string, int) plan { return plan{takes: time.Hour} }
 		s := w.submit(spec("train", func(s *job.Spec) { s.Lease.TimeLimit, s.Signal, s.Warning = gpu.Some(600.0), "USR1", time.Minute }))
 		w.after(8 * time.Minute)
-		signalled := func() int {
-			n := 0
-			w.set(func() {
-				for _, e := range w.events {
-					if e.Text == s.ID()+" gets USR1" {
-						n++
-					}
-				}
-			})
-			return n
-		}
-		if n := signalled(); n != 0 {
+		if n := w.signals(s.ID()); n != 0 {
 			t.Errorf("it got %d signals", n)
 		}
 		w.restart()
 		w.after(90 * time.Second)
-		if n := signalled(); n != 1 {
+		if n := w.signals(s.ID()); n != 1 {
 			t.Errorf("it got %d signals", n)
 		}
 		var fence uint64

@@ -492,15 +492,15 @@ func (k *Keeper) warnInTime(r run) {
 	if r.Signal == "" || !r.current() || r.task(r.index).Warned {
 		return
 	}
-	at := time.Now().Add(lookAfter) // it is parked, and its time stands still
+	left := lookAfter // it is parked, and its time stands still
 	if ends, limited := k.leases.Ends(r.claim(r.index)); limited {
-		at = ends.Add(-r.Warning)
+		left = min(time.Until(ends.Add(-r.Warning)), lookEvery) // its end moves with the clock
 	}
 	if r.warnings == nil {
 		r.warnings = map[int]*alarm{}
 	}
 	k.unset(r.warnings[r.index])
-	r.warnings[r.index] = k.at(at, func(now time.Time) {
+	r.warnings[r.index] = k.at(time.Now().Add(left), func(now time.Time) {
 		k.writing.Lock()
 		defer k.writing.Unlock()
 		if k.stopped() || !r.current() || r.task(r.index).Warned {
@@ -514,9 +514,8 @@ func (k *Keeper) warnInTime(r run) {
 		t, c := *r.task(r.index), change{}
 		t.Warned = true
 		c.set(r.kept, r.index, r.index, t, nil)
-		if k.commit(&c) == nil {
-			k.leases.Signal(of, r.Signal)
-		}
+		_ = k.commit(&c) // else the next daemon signals, too
+		k.leases.Signal(of, r.Signal)
 	})
 }
 

@@ -56,6 +56,7 @@ type world struct {
 	full     atomic.Bool       // the disk
 	unhanded error             // why leases cannot be handed over; nil if they can
 	unended  error             // why programs cannot be told to end; nil if they can
+	moved    time.Duration     // by how much the ledger has moved the ends of leases
 	parked   time.Duration     // how long leases were parked, whose time stands still then; negative: they are now
 	mostHeld int
 
@@ -383,7 +384,7 @@ func (s desk) Ends(of Claim) (time.Time, bool) {
 	s.d.w.mu.Lock()
 	defer s.d.w.mu.Unlock()
 	limit, limited := of.Spec.Lease.TimeLimit.Get()
-	return of.Task.Granted.Add(time.Duration(limit)*time.Second + s.d.w.parked), limited && s.d.w.parked >= 0
+	return of.Task.Granted.Add(time.Duration(limit)*time.Second + s.d.w.parked + s.d.w.moved), limited && s.d.w.parked >= 0
 }
 
 func (s desk) Learn(of Claim, _ *job.Outcome, _ *job.Task) bool {
@@ -415,6 +416,18 @@ func (s desk) Taken(spec *job.Spec) bool {
 	s.d.w.mu.Lock()
 	defer s.d.w.mu.Unlock()
 	return s.d.w.leases[spec.ID()] != nil
+}
+
+// signals returns how many signals a task has got.
+func (w *world) signals(id string) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range w.events {
+		if strings.HasPrefix(e.Text, id+" gets ") {
+			n++
+		}
+	}
+	return n
 }
 
 // minders plays the minders.
