@@ -127,12 +127,13 @@ type Keeper struct {
 	// the journal and made. It is taken before mu.
 	writing sync.Mutex
 	journal journal.Writer
-	leases  Leases          // nil before Run
-	running context.Context // of Run; nil before
-	begun   chan struct{}   // closed when Run has begun; whoever asks for a change before waits
-	closing bool            // Run is about to end
-	alarms  alarms          // in some time
-	dates   alarms          // at some time of the clock
+	leases  Leases              // nil before Run
+	running context.Context     // of Run; nil before
+	begun   chan struct{}       // closed when Run has begun; whoever asks for a change before waits
+	closing bool                // Run is about to end
+	alarms  alarms              // in some time
+	dates   alarms              // at some time of the clock
+	watched map[process.ID]bool // minders whose ends will be noticed
 
 	mu sync.RWMutex // guards what follows, for readers; changed only while writing is held
 	state
@@ -261,7 +262,7 @@ func (j *kept) task(index int) *job.Task {
 // newKeeper returns a keeper without jobs.
 func newKeeper(o Options) *Keeper {
 	k := &Keeper{
-		Options: o, wake: make(chan struct{}, 1), begun: make(chan struct{}), tidying: time.NewTimer(time.Hour),
+		Options: o, wake: make(chan struct{}, 1), begun: make(chan struct{}), watched: map[process.ID]bool{}, tidying: time.NewTimer(time.Hour),
 		environments: environments{folder: o.Folder, all: map[string]*environment{}},
 	}
 	k.state = state{jobs: map[int64]*kept{}, past: map[int64]*past{}, users: map[int]*user{}, waitedFor: map[int64][]int64{}, tasks: map[job.State]int{}, finished: map[job.State]uint64{}}

@@ -899,6 +899,13 @@ func TestNoLeaseOnAFullDisk(t *testing.T) {
 		w.full.Store(true)
 		w.set(func() { clear(w.leases); w.unknown = nil })
 		w.after(20 * time.Second)
+		w.set(func() {
+			for _, watchers := range w.living {
+				if len(watchers) != 1 {
+					t.Errorf("a minder is watched %d times", len(watchers))
+				}
+			}
+		})
 		w.full.Store(false)
 		w.after(5 * time.Minute)
 		if got := w.show(job.Ref{Number: s.Number}); got.State != "done" || got.Try < 2 {

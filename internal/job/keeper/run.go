@@ -190,11 +190,21 @@ func (k *Keeper) bereave(r run, why string) error {
 
 // watch has the end of a minder noticed. The caller holds writing.
 func (k *Keeper) watch(r run, id process.ID) {
-	_, err := k.Minders.Watch(id, func() { k.look(r) })
+	if k.watched[id] {
+		return
+	}
+	_, err := k.Minders.Watch(id, func() {
+		k.writing.Lock()
+		delete(k.watched, id)
+		k.writing.Unlock()
+		k.look(r)
+	})
 	switch {
+	case err == nil:
+		k.watched[id] = true
 	case errors.Is(err, process.ErrGone):
 		k.at(time.Now(), func(time.Time) { k.look(r) })
-	case err != nil: // too many open files, perhaps
+	default: // too many open files, perhaps
 		k.at(time.Now().Add(brokenPause), func(time.Time) { k.look(r) })
 	}
 }
