@@ -142,14 +142,14 @@ func (w *Writer) Trouble() error {
 }
 
 // Write appends a group to the journal, and notes whether that works. A write into the
-// reserve does not prove that the journal works again.
+// reserve does not prove that the journal works again, nor does one of nothing.
 func (w *Writer) Write(group [][]byte, care Care) error {
 	err := w.Append(group, care)
 	failed := (*WriteError)(nil)
 	switch {
 	case errors.As(err, &failed):
 		w.Note(err)
-	case err == nil && !care.Reserve && w.Trouble() != nil:
+	case err == nil && len(group) > 0 && !care.Reserve && w.Trouble() != nil:
 		w.Note(nil)
 	}
 	return err

@@ -108,7 +108,7 @@ func (k *Keeper) submit(s *job.Spec, environment []string, limits Limits) (j *ke
 		return nil, fmt.Errorf("%w: without its environment it takes more than the %d bytes that are allowed; put its words into a file", ErrLimit, MostSpec)
 	}
 	if err := k.journal.Write([][]byte{text}, journal.Care{Durable: true}); err != nil {
-		if errors.Is(err, journal.ErrFull) {
+		if errors.Is(err, journal.ErrFull) || errors.Is(err, journal.ErrTooLarge) {
 			k.environments.remove(s.Environment)
 		}
 		return nil, err // the next start removes the environment, unless it finds the job: a broken disk may not take an entry back

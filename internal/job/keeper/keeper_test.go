@@ -1006,6 +1006,11 @@ func TestARefusedSubmitLeavesNothing(t *testing.T) {
 		if left, _ := os.ReadDir(filepath.Join(w.folder, "environments")); len(left) != 0 {
 			t.Errorf("%d environments are left", len(left))
 		}
+		w.set(func() {
+			if told := slices.DeleteFunc(w.events, func(e gpu.Event) bool { return e.Code != gpu.EventJournal }); len(told) != 1 {
+				t.Errorf("people read %v", told)
+			}
+		})
 	})
 }
 

@@ -236,7 +236,7 @@ type memory struct{ d *daemon }
 
 func (m *memory) Append(group [][]byte, _ journal.Care) error {
 	return m.d.step(func() error {
-		if m.d.w.full.Load() {
+		if m.d.w.full.Load() && len(group) > 0 {
 			return &journal.WriteError{Op: "write to", File: "log", Full: true, Err: errors.New("no space left on device")}
 		}
 		if m.d.w.wrote != nil {
