@@ -61,7 +61,7 @@ type Outcome struct {
 	Exit    gpu.Opt[int]
 	Signal  string // that ended the command, as in KILL; may be empty
 	Failure string // why the minder could not start the command; may be empty
-	Trouble string // why no minder could be started; may be empty
+	Trouble string // why no minder could be started, or got no order; may be empty
 
 	Rebooted bool // the machine was started again since
 	Shutdown bool // the machine was shutting down
@@ -193,9 +193,9 @@ func cause(s *Spec, t *Task, o *Outcome) (Code, string) {
 	case !o.Began && !o.Known && o.Rebooted:
 		return ByReboot, "the machine was started again before its command was"
 	case !o.Began && !o.Known && o.Trouble != "" && t.Vain < MostVain:
-		return NotStarted, "the process that minds it could not be started: " + o.Trouble
+		return NotStarted, o.Trouble
 	case !o.Began && !o.Known && o.Trouble != "":
-		return NotStarted, fmt.Sprintf("the process that minds it could not be started, %d times: %s", t.Vain+1, o.Trouble)
+		return NotStarted, fmt.Sprintf("tried %d times: %s", t.Vain+1, o.Trouble)
 	case !o.Began && !o.Known && t.Vain < MostVain:
 		return NotStarted, "the process that was to start its command ended before that"
 	case !o.Began && !o.Known:

@@ -67,8 +67,8 @@ func TestJudge(t *testing.T) {
 			"the machine was started again while it ran; it was queued again 10 times, so it is held; let it go with berth unhold"},
 		{"not started", Spec{Retry: 9}, Task{State: Starting}, ended(func(o *Outcome) { o.Failure, o.Exit = "the user ada is gone", gpu.Opt[int]{} }), Fail, NotStarted, "its command could not be started: the user ada is gone"},
 		{"minder killed before", Spec{}, Task{State: Starting}, Outcome{Time: noon}, Again, NotStarted, "the process that was to start its command ended before that"},
-		{"no minder", Spec{}, Task{State: Starting}, Outcome{Time: noon, Trouble: "limit the run: no"}, Again, NotStarted, "the process that minds it could not be started: limit the run: no"},
-		{"never a minder", Spec{Retry: 9}, Task{State: Starting, Vain: MostVain}, Outcome{Time: noon, Trouble: "limit the run: no"}, Exhaust, NotStarted, "the process that minds it could not be started, 6 times: limit the run: no; it is held: let it go with berth unhold"},
+		{"no minder", Spec{}, Task{State: Starting}, Outcome{Time: noon, Trouble: "limit the run: no"}, Again, NotStarted, "limit the run: no"},
+		{"never a minder", Spec{Retry: 9}, Task{State: Starting, Vain: MostVain}, Outcome{Time: noon, Trouble: "limit the run: no"}, Exhaust, NotStarted, "tried 6 times: limit the run: no; it is held: let it go with berth unhold"},
 		{"minder killed too often", Spec{}, Task{State: Starting, Vain: MostVain}, Outcome{Time: noon}, Exhaust, NotStarted, "the process that was to start its command ended 6 times before that; berth doctor may know why; it is held: let it go with berth unhold"},
 	} {
 		event, after := Judge(&c.spec, c.task, c.o)

@@ -96,7 +96,7 @@ func (k *Keeper) notStarted(r run, why error) {
 	case errors.Is(why, runs.ErrLimits):
 		_ = k.after(r, job.Outcome{Time: when.Now(), Known: true, Failure: said}) // else look does it
 	default:
-		_ = k.after(r, job.Outcome{Time: when.Now(), Trouble: said})
+		_ = k.after(r, job.Outcome{Time: when.Now(), Trouble: "the process that minds it could not be started: " + said})
 	}
 }
 
@@ -254,6 +254,8 @@ func (k *Keeper) Order(name string, caller process.ID) (api.MinderOrder, error) 
 		return api.MinderOrder{}, err
 	case errors.Is(err, runs.ErrNoLease):
 		return api.MinderOrder{}, k.noOrder(r, job.Outcome{Time: when.Now()})
+	case unread == nil && unknown != nil: // or the user database is away: nobody can tell
+		return api.MinderOrder{}, k.noOrder(r, job.Outcome{Time: when.Now(), Trouble: unknown.Error()})
 	case err != nil:
 		return api.MinderOrder{}, k.noOrder(r, job.Outcome{Time: when.Now(), Known: true, Failure: err.Error()})
 	}
