@@ -123,22 +123,23 @@ func TestAlarms(t *testing.T) {
 // The record of a run that another job with the same number has left is not believed, even
 // if its minder lives.
 func TestARecordOfAnother(t *testing.T) {
-	for _, alive := range []bool{true, false} {
+	for name, record := range map[string]runs.Record{
+		"runs":          {Started: time.Now(), Fence: 4711},
+		"has ended":     {Started: time.Now(), Fence: 4711, Ended: time.Now(), Exit: gpu.Some(3)},
+		"never started": {Ended: time.Unix(0, 0), Failure: "there is no such file"},
+	} {
 		play(t, func(w *world) {
-			record := runs.Record{PID: 7, Start: 7, Boot: w.boot, Started: time.Now(), Fence: 4711}
-			if !alive {
-				record.Ended, record.Exit = time.Now(), gpu.Some(3)
-			}
+			record.PID, record.Start, record.Boot = 7, 7, w.boot
 			w.set(func() {
-				w.runs[fmt.Sprintf("%d.0.1", w.number+1)] = &mindedRun{record: record, alive: alive}
-				if alive {
+				w.runs[fmt.Sprintf("%d.0.1", w.number+1)] = &mindedRun{record: record, alive: record.Ended.IsZero()}
+				if record.Ended.IsZero() {
 					w.living[7] = nil
 				}
 			})
 			s := w.submit(spec("train"))
 			w.after(5 * time.Minute)
 			if got := w.show(job.Ref{Number: s.Number}); got.State != "done" || got.Try != 2 || len(w.started[got.ID]) != 1 {
-				t.Errorf("alive %v: it is %+v", alive, got.Job)
+				t.Errorf("%s: it is %+v", name, got.Job)
 			}
 		})
 	}
@@ -1027,6 +1028,21 @@ func TestUnholdWhatHasEnded(t *testing.T) {
 		if err := w.daemon.Unhold(Act{Ref: job.Ref{Number: s.Number}}); !errors.Is(err, ErrState) {
 			t.Errorf("it is let go: %v", err)
 		}
+	})
+}
+
+// A job that stays held is not said to be let go.
+func TestUnholdOnADiskThatFills(t *testing.T) {
+	play(t, func(w *world) {
+		s := w.submit(spec("train", array("1-2"), func(s *job.Spec) { s.Hold = true }))
+		if err := w.daemon.Hold(Act{Ref: job.Ref{Number: s.Number, Task: 1, One: true}}); err != nil {
+			t.Fatal(err)
+		}
+		w.set(func() { w.wrote = func(int) { w.full.Store(true) } })
+		if err := w.daemon.Unhold(Act{Ref: job.Ref{Number: s.Number}}); !errors.Is(err, journal.ErrFull) {
+			t.Errorf("it is let go: %v", err)
+		}
+		w.full.Store(false)
 	})
 }
 
