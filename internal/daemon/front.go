@@ -231,12 +231,13 @@ func (f *frontDoor) order(ctx context.Context, c *config.Config, wanted bool, to
 			act = units.Restart
 		}
 	}
-	err := f.systemd.Do(ctx, act, frontUnit)
-	if err == nil && now != told {
-		err = file.ReplacePlain(f.noted, []byte(now))
-	}
-	if err != nil {
+	if err := f.systemd.Do(ctx, act, frontUnit); err != nil {
 		return told, err
+	}
+	if now != told {
+		if err := file.ReplacePlain(f.noted, []byte(now)); err != nil {
+			f.daemon.log.Warn("how the front runs could not be written down, so the next daemon tells its unit again", "error", err)
+		}
 	}
 	return now, nil
 }

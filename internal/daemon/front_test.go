@@ -19,11 +19,15 @@ import (
 // unitSystemd notes what it is told. It refuses what it is told first.
 type unitSystemd struct {
 	refuses int
+	first   func() // called with the first order
 	acts    []units.Act
 }
 
 func (s *unitSystemd) Do(_ context.Context, act units.Act, _ string) error {
-	if s.acts = append(s.acts, act); len(s.acts) <= s.refuses {
+	if s.acts = append(s.acts, act); len(s.acts) == 1 && s.first != nil {
+		s.first()
+	}
+	if len(s.acts) <= s.refuses {
 		return errors.New("the bus is busy")
 	}
 	return nil
@@ -38,6 +42,7 @@ func TestTheUnitOfTheFront(t *testing.T) {
 		front   config.Front
 		noted   string
 		refuses int
+		lost    bool // what it was told cannot be written down
 		runs    bool // its user is known
 		want    []units.Act
 	}{
@@ -45,6 +50,7 @@ func TestTheUnitOfTheFront(t *testing.T) {
 		"busy":            {front: front, runs: true, refuses: 1, want: []units.Act{units.Start, units.Start}},
 		"another version": {front: front, runs: true, noted: "0.1 {}", want: []units.Act{units.Restart}},
 		"busy meanwhile":  {front: front, runs: true, noted: "0.1 {}", refuses: 2, want: []units.Act{units.Restart, units.Restart, units.Restart}},
+		"a broken disk":   {front: front, runs: true, noted: "0.1 {}", lost: true, want: []units.Act{units.Restart}},
 		"unknown user":    {front: front, noted: "0.1 {}"},
 		"another user":    {front: config.Front{Listen: "127.0.0.1:1", User: "daemon"}, runs: true, noted: "0.1 {}", want: []units.Act{units.Stop}},
 		"not wanted":      {noted: "0.1 {}", want: []units.Act{units.Stop}},
@@ -54,6 +60,9 @@ func TestTheUnitOfTheFront(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFrontDoor(&Daemon{news: &news{}, log: log, people: people{users: users.New(users.Lookup, time.Second)}}, folder, "s", "/nonexistent/berth", "0.2")
 				s := &unitSystemd{refuses: c.refuses}
+				if c.lost {
+					s.first = func() { _ = os.RemoveAll(folder) }
+				}
 				f.systemd, f.noted = s, filepath.Join(folder, "front.unit")
 				if err := os.WriteFile(f.noted, []byte(c.noted), 0o600); err != nil {
 					t.Fatal(err)
