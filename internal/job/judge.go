@@ -51,6 +51,9 @@ const (
 const (
 	MostRequeues = 10
 	MostVain     = 5
+
+	// LongestPause limits how long a task waits before it is tried again.
+	LongestPause = 10 * time.Minute
 )
 
 // Outcome is what is known of the end of a run.
@@ -99,7 +102,7 @@ func Judge(s *Spec, t Task, o Outcome) (Event, Task) {
 		t.NotBefore = o.Time.Add(pause(time.Second, 5*time.Minute, t.Failures+t.Requeues))
 	case Requeue:
 		t.Requeues++
-		t.NotBefore = o.Time.Add(pause(10*time.Second, 10*time.Minute, t.Requeues))
+		t.NotBefore = o.Time.Add(pause(10*time.Second, LongestPause, t.Requeues))
 		t.Cause = fmt.Sprintf("%s; queued again, %d of %d", t.Cause, t.Requeues, MostRequeues)
 	case Exhaust:
 		if !o.Began && !o.Known {

@@ -154,14 +154,20 @@ func (j *kept) unwait() {
 	j.again, j.paused = slices.DeleteFunc(j.again, left), slices.DeleteFunc(j.paused, left)
 }
 
+// pauses reports whether a task that waits until a time still does. A pause that seems
+// longer than any is one from before the clock was set back.
+func pauses(until, now time.Time) bool {
+	return until.After(now) && (now.IsZero() || until.Sub(now) <= job.LongestPause)
+}
+
 // sort finds out whether a job has a task for the queue, and puts it among the jobs of
 // its user that have. It has the job looked at again when that will change with time
 // alone. The caller holds writing. A zero now means that Run will look at it.
 func (k *Keeper) sort(j *kept, now time.Time) {
 	wake := time.Time{}
-	if len(j.paused) > 0 && !j.resumes.After(now) {
+	if len(j.paused) > 0 && !pauses(j.resumes, now) {
 		for _, i := range j.paused {
-			if until := j.task(i).NotBefore; !until.After(now) {
+			if until := j.task(i).NotBefore; !pauses(until, now) {
 				j.again = append(j.again, i)
 			} else if wake.IsZero() || until.Before(wake) {
 				wake = until
@@ -169,10 +175,10 @@ func (k *Keeper) sort(j *kept, now time.Time) {
 		}
 		slices.Sort(j.again)
 		j.again, j.resumes = slices.Compact(j.again), wake
-		j.paused = slices.DeleteFunc(j.paused, func(i int) bool { return !j.task(i).NotBefore.After(now) })
+		j.paused = slices.DeleteFunc(j.paused, func(i int) bool { return !pauses(j.task(i).NotBefore, now) })
 	}
 	if len(j.paused) > 0 {
-		wake = j.resumes
+		wake = time.Now().Add(min(time.Until(j.resumes), lookEvery))
 	}
 	if j.Begin.After(now) {
 		wake = j.Begin

@@ -976,6 +976,28 @@ func TestEveryStateHasAWayOut(t *testing.T) {
 	}
 }
 
+// A pause is not longer because the clock was set back meanwhile.
+func TestPausesEndThoughTheClockWasSetBack(t *testing.T) {
+	play(t, func(w *world) {
+		w.script = func(_, _ string, n int) plan { return plan{exit: 2 - n} }
+		s := w.submit(spec("train", func(s *job.Spec) { s.Retry = 1 }))
+		w.after(100 * time.Millisecond)
+		w.daemon.writing.Lock()
+		j := w.daemon.jobs[s.Number]
+		again := *j.task(0)
+		again.NotBefore = again.NotBefore.Add(time.Hour)
+		w.daemon.mu.Lock()
+		w.daemon.put(j, 0, 0, &again)
+		w.daemon.mu.Unlock()
+		j.resumes = again.NotBefore
+		w.daemon.writing.Unlock()
+		w.after(2 * time.Minute)
+		if got := w.show(job.Ref{Number: s.Number}); got.State != "done" {
+			t.Errorf("it is %s (%s)", got.State, got.Cause)
+		}
+	})
+}
+
 // Alarms in some time and alarms at a time of the clock are not compared: a clock that is
 // set changes their order. Either kind comes when it is due.
 func TestAlarmsOfTwoClocks(t *testing.T) {

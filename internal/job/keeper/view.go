@@ -434,9 +434,9 @@ func (k *Keeper) why(j *kept, t *job.Task, index int) (job.Code, string) {
 		return job.ForBegin, "begins at " + j.Begin.Format("2006-01-02 15:04:05 MST")
 	case j.queued[index] != nil:
 		return job.ForTurn, "waits for a GPU"
-	case t.Code == job.Refused && t.NotBefore.After(now):
+	case t.Code == job.Refused && pauses(t.NotBefore, now):
 		return t.Code, t.Cause
-	case t.NotBefore.After(now):
+	case pauses(t.NotBefore, now):
 		return job.ForPause, t.Cause + "; begins again in " + words.Duration(t.NotBefore.Sub(now))
 	case j.Most > 0 && j.inUse()+len(j.queued) >= j.Most:
 		return job.ForTasks, fmt.Sprintf("%d of its tasks run at a time", j.Most)
