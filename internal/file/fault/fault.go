@@ -57,6 +57,16 @@ func (f *Faults) Catch(user, work string, then func(error)) {
 	}
 }
 
+// Shared ends the daemon if the function that defers it panics, although a caller recovers:
+// that function changes what everybody shares, and holds locks that nobody would release.
+func Shared() {
+	if cause := recover(); cause != nil {
+		stack := debug.Stack()
+		go func() { panic(fmt.Sprintf("%v, met by a request:\n%s", cause, stack)) }()
+		select {}
+	}
+}
+
 // Tell tells a panic that somebody has recovered from, and returns it as an error. It must
 // be called while the stack of the panic stands, from the deferred function.
 func (f *Faults) Tell(cause any, user, work string) error {

@@ -3,6 +3,8 @@ package fault_test
 import (
 	"errors"
 	"log/slog"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -41,6 +43,21 @@ func TestAPanicIsTheErrorOfItsWork(t *testing.T) {
 	}
 	if err := whole(); err != errors.ErrUnsupported {
 		t.Errorf("without a panic, the error is %v", err)
+	}
+}
+
+// A panic under the locks of what everybody shares ends the process, whoever recovers.
+func TestSharedEndsTheProcess(t *testing.T) {
+	if os.Getenv("BERTH_TEST_SHARED") != "" {
+		defer func() { _ = recover() }()
+		defer fault.Shared()
+		panic("a bug in the book")
+	}
+	self := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSharedEndsTheProcess$")
+	self.Env = append(os.Environ(), "BERTH_TEST_SHARED=1")
+	out, err := self.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "a bug in the book") || !strings.Contains(string(out), "fault_test.go") {
+		t.Errorf("it ended with %v:\n%s", err, out)
 	}
 }
 

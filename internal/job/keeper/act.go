@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/file/fault"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/job"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -55,6 +56,7 @@ func Fits(s *job.Spec) error {
 
 // Submit takes in a job that Fits, and returns when it is on disk. The keeper gives it its number.
 func (k *Keeper) Submit(s job.Spec, environment []string, by gpu.By) (job.Spec, error) {
+	defer fault.Shared()
 	<-k.begun
 	limits := k.Limits(s.UID, s.User)
 	k.writing.Lock()
@@ -347,6 +349,7 @@ func (c *change) steps(j *kept, first, last int, e job.Event, t job.Task) {
 // change makes a change of a job and acts on it. If nothing changes, it refuses. Of a job
 // with many tasks, some may have changed if it fails.
 func (k *Keeper) change(r job.Ref, unchanged string, do func(c *change, j *kept, first, last int), by access.Actor) error {
+	defer fault.Shared()
 	<-k.begun
 	changed, told := false, false
 	for from, more := 0, true; more; {
@@ -488,6 +491,7 @@ func (k *Keeper) Prioritize(r job.Ref, priority int) error {
 // set changes the settings of a job. Its tasks in the queue leave it, and come back as
 // the job now is.
 func (k *Keeper) set(r job.Ref, do func(*kept, *setting) error) error {
+	defer fault.Shared()
 	<-k.begun
 	k.writing.Lock()
 	j := k.job(r.Number)

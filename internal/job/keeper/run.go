@@ -12,6 +12,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/file/fault"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/job"
 	"github.com/berth-gpu/berth/internal/process"
@@ -212,6 +213,7 @@ func (k *Keeper) watch(r run, id process.ID) {
 // Order returns what a minder has to run. Caller is the process that asks; it must be the
 // one that has locked the record of the run. The lease is bound to it.
 func (k *Keeper) Order(name string, caller process.ID) (api.MinderOrder, error) {
+	defer fault.Shared()
 	record, alive, err := k.Minders.Read(name)
 	if err != nil {
 		return api.MinderOrder{}, err

@@ -33,6 +33,14 @@ func (s *Shown) Whole(j *api.Job) {
 	}
 }
 
+// view returns what look sees of the jobs while none of them changes. Nothing is locked if
+// look panics.
+func view[T any](k *Keeper, look func() T) T {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return look()
+}
+
 // Seek returns the job or the task that an id names.
 func (k *Keeper) Seek(id string) (job.Ref, *job.Spec, error) {
 	named, err := job.ParseID(id)
@@ -73,17 +81,12 @@ func (k *Keeper) Show(r job.Ref) (Shown, error) {
 // comes.
 func (k *Keeper) Tasks(number int64) iter.Seq[Shown] {
 	return func(yield func(Shown) bool) {
-		k.mu.RLock()
-		j := k.job(number)
-		k.mu.RUnlock()
+		j := view(k, func() *kept { return k.job(number) })
 		if j == nil || !j.Many() {
 			return
 		}
 		for i := range j.total() {
-			k.mu.RLock()
-			shown := k.showTask(j, i)
-			k.mu.RUnlock()
-			if !yield(shown) {
+			if !yield(view(k, func() Shown { return k.showTask(j, i) })) {
 				return
 			}
 		}
@@ -110,13 +113,14 @@ func (k *Keeper) List(q Query) (iter.Seq[Shown], int64) {
 	}
 	return func(yield func(Shown) bool) {
 		for _, n := range numbers {
-			k.mu.RLock()
-			selects, shown := k.selects(&q, n), Shown{}
-			if selects {
-				shown = k.show(k.job(n))
-			}
-			k.mu.RUnlock()
-			if selects && !yield(shown) {
+			shown := view(k, func() *Shown {
+				if !k.selects(&q, n) {
+					return nil
+				}
+				shown := k.show(k.job(n))
+				return &shown
+			})
+			if shown != nil && !yield(*shown) {
 				return
 			}
 		}
@@ -263,9 +267,7 @@ func (k *Keeper) NoteLog(ref job.Ref) {
 
 // Environment returns the environment of a job; nil if it has the plain one.
 func (k *Keeper) Environment(number int64) ([]string, error) {
-	k.mu.RLock()
-	j := k.job(number)
-	k.mu.RUnlock()
+	j := view(k, func() *kept { return k.job(number) })
 	if j == nil {
 		return nil, ErrUnknown
 	}
