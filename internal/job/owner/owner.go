@@ -172,6 +172,7 @@ func (o *Owner) load(k kept) error {
 		}
 	}
 	for name, life := range k.Services {
+		life.Restore(time.Now())
 		o.services[name] = &owned{name: name, life: *life, cancel: func() {}}
 	}
 	for _, name := range k.Fronts {

@@ -288,6 +288,30 @@ func (l *Life) Fail(why string, lines []string, now time.Time) {
 	}
 }
 
+// Restore takes over the times that were stored, as of this process: setting the clock does
+// not change any more how long ago they are. What is ahead, because the clock was set back,
+// is now.
+func (l *Life) Restore(now time.Time) {
+	past := func(t time.Time) time.Time {
+		if t.IsZero() {
+			return t
+		}
+		return now.Add(min(t.Sub(now), 0))
+	}
+	l.Since, l.Called = past(l.Since), past(l.Called)
+	if i := l.Instance; i != nil {
+		i.Asked, i.Granted, i.Ordered = past(i.Asked), past(i.Granted), past(i.Ordered)
+	}
+	if f := l.Failure; f != nil && !f.Next.IsZero() {
+		rests := f.Next.Sub(f.At)
+		f.At = past(f.At)
+		f.Next = f.At.Add(rests)
+	}
+	for way, failed := range l.Trouble {
+		l.Trouble[way] = past(failed)
+	}
+}
+
 // Call has a service come because a person says so, whatever was before.
 func (l *Life) Call(now time.Time) {
 	l.Stopped, l.Started, l.Again = nil, true, ""

@@ -245,3 +245,27 @@ func TestWords(t *testing.T) {
 		t.Errorf("the words are %q", got)
 	}
 }
+
+// Times that were stored before the clock was set back are not ahead afterwards, and a rest
+// is as long as it was.
+func TestRestoredTimes(t *testing.T) {
+	now := time.Now()
+	for name, by := range map[string]time.Duration{"": 0, "set back": time.Hour} {
+		stored := func(ago time.Duration) time.Time { return now.Add(by - ago).Round(0) }
+		l := Life{
+			State: Failed, Since: stored(time.Minute), Instance: &Instance{Asked: stored(3 * time.Minute)},
+			Failure: &api.ServiceFailure{At: stored(2 * time.Minute), Next: stored(-3 * time.Minute)}, Trouble: map[Way]time.Time{Sleep: stored(time.Minute)},
+		}
+		l.Restore(now)
+		ago := func(d time.Duration) time.Time {
+			if by > 0 {
+				d = 0
+			}
+			return now.Add(-d)
+		}
+		if l.Since != ago(time.Minute) || l.Trouble[Sleep] != l.Since || l.Instance.Asked != ago(3*time.Minute) || !l.Instance.Granted.IsZero() ||
+			l.Failure.At != ago(2*time.Minute) || l.Failure.Next.Sub(l.Failure.At) != 5*time.Minute {
+			t.Errorf("%s: %+v, %+v, %+v", name, l, l.Instance, l.Failure)
+		}
+	}
+}
