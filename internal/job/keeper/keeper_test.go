@@ -218,6 +218,29 @@ func TestNoLimits(t *testing.T) {
 	})
 }
 
+// The end of a job is told with its entry in the journal, before its lease and its record
+// are cleared away, which the next daemon does.
+func TestTheEndIsTold(t *testing.T) {
+	play(t, func(w *world) {
+		s := w.submit(spec("train"))
+		w.after(time.Second)
+		w.set(func() { w.wrote = func(int) { w.wrote, w.killAt = nil, 2*w.steps+1 } }) // killed before the next effect
+		w.after(5 * time.Minute)
+		told := 0
+		w.set(func() {
+			for _, e := range w.events {
+				if e.Code == gpu.EventJobEnded && e.Lease == s.ID() {
+					told++
+				}
+			}
+		})
+		if got := w.state(s.Number); got != "done" || told != 1 {
+			t.Errorf("it is %s, and that was told %d times", got, told)
+		}
+		w.idle()
+	})
+}
+
 // A user database that does not answer is asked again. One that is away may know no user,
 // so that the job of a user who is not there is tried a few times and then held.
 func TestAccounts(t *testing.T) {
