@@ -54,7 +54,11 @@ func machine(t *testing.T) map[string][]byte {
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return contents(t, disk)
+	files := contents(t, disk)
+	for name, data := range files { // most of a log is room for more
+		files[name] = data[:min(len(data), 4<<10)]
+	}
+	return files
 }
 
 func contents(t *testing.T, disk file.Folder) map[string][]byte {
@@ -128,7 +132,7 @@ func TestFencesGrowThroughDamageAndRepair(t *testing.T) {
 	interrupted := 0
 	for name, data := range files {
 		for at := range data {
-			if at > 1<<10 && at%251 != 0 { // the rest is room for more
+			if at > 1<<10 && at%251 != 0 { // nothing is written there yet
 				continue
 			}
 			damaged := map[string][]byte{}
