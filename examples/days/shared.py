@@ -40,7 +40,7 @@ def day(machine):
     see(re.fullmatch(r"train-\d+", train), "submit prints the id: " + train)
     (ada.home / "train.sh").write_text("#!/bin/sh\nexit 99\n")  # the job runs what it was submitted with
     evaluate = ada.berth("submit", "--name", "eval", "--memory", "8GiB", "--after", "train", "--", "sh", "-c", "echo accuracy 0.93").strip()
-    sweep = bob.berth("submit", "--name", "sweep", "--memory", "30GiB", "--array", "1-12%3", "--", "sh", "-c", FIT.format(folder=machine.folder)).strip()
+    sweep = bob.berth("submit", "--name", "sweep", "--memory", "30GiB", "--time", "1h", "--array", "1-12%3", "--", "sh", "-c", FIT.format(folder=machine.folder)).strip()
     until((ada.home / "training").exists, "the training begins")
     until(lambda: state(bob, sweep)["tasks"].get("running") == 3, "three fits run at a time")
     big = carol.berth("submit", "--name", "big", "--gpus", "2", "--memory", "130GiB", "--", "sh", "-c", "echo both GPUs").strip()
