@@ -81,7 +81,11 @@ func (l *Ledger) forward(now time.Time, lasts Lasts, pending map[lease.Key]bool)
 	p.run(now)
 	because := p.endless()
 	for k := range p.pending {
-		p.found[k] = Foreseen{Because: cmp.Or(p.endlessBefore(p.book.Request(k)), because)}
+		f := Foreseen{Because: because}
+		if r := p.book.Request(k); r != nil { // one to grow leaves with its lease
+			f.Because = cmp.Or(p.endlessBefore(r), because)
+		}
+		p.found[k] = f
 	}
 	return p.found
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -183,4 +184,29 @@ func TestForeseeBesideChanges(t *testing.T) {
 		default:
 		}
 	}
+}
+
+// A lease that waits to grow ends in a look ahead, and its request leaves with it.
+func TestForeseeALeaseThatEndsBeforeItGrows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newWorld().start(t)
+		k.device(0, 1000)
+		k.grant(want("stays", 500))
+		grows := k.grant(want("grows", 500, timed(time.Hour)))
+		ctx, leave := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			_, err := k.Resize(ctx, byID("grows"), 0, 900, by(1), nil, 24*time.Hour)
+			done <- err
+		}()
+		synctest.Wait()
+		lasts := func(_ lease.Holder, lasted, limit time.Duration) (time.Duration, bool) {
+			return limit - lasted, limit > 0
+		}
+		if f := k.Foresee(time.Now(), lasts)[grows.Key()]; !f.At.IsZero() || f.Because == nil || f.Because.ID != "stays" {
+			t.Errorf("%+v", f)
+		}
+		leave()
+		<-done
+	})
 }
