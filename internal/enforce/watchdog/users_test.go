@@ -204,8 +204,11 @@ func TestCancelWhileUsersAreEnded(t *testing.T) {
 			w.Changed(&lease.Effect{Kind: lease.Overran, Before: &cancelled, After: &cancelled})
 			synctest.Wait()
 		}
-		if got := world.sent(); got != "terminated 1" || world.revoking != "" {
-			t.Fatalf("at once: %s, revoking %q", got, world.revoking)
+		world.mu.Lock()
+		revoking := world.revoking
+		world.mu.Unlock()
+		if got := world.sent(); got != "terminated 1" || revoking != "" {
+			t.Fatalf("at once: %s, revoking %q", got, revoking)
 		}
 		time.Sleep(10 * time.Second) // the grace is over
 		synctest.Wait()

@@ -259,7 +259,7 @@ func TestASlowCleanUpDelaysNobody(t *testing.T) {
 	inWorld(t, []service.Spec{spec("a")}, func(t *testing.T, w *world) {
 		w.set(func() { w.runs["999.0.1"] = &mindedRun{record: runs.Record{PID: 1}} })
 		slow := slowMinders{w.daemon.Minders.(minders), make(chan struct{})}
-		w.daemon.Minders = slow
+		w.daemon.post(func() { w.daemon.Minders = slow })
 		pass(2 * tidyAfter)
 		answered(t, w.ask(t.Context(), "a", time.Second))
 		close(slow.ended)
