@@ -329,7 +329,7 @@ histories: ## play a thousand random histories of faults, heat, leases, services
 	go test ./internal/enforce/park -run TestHistoriesOfTheTable -rapid.checks=100000
 	go test ./internal/enforce/park/mover -run TestHistories -parking.histories=50 -timeout 30m
 	go test ./internal/job/owner -run 'TestHistories|TestMixes|TestOneWhoFloods' -owner.histories=500 -timeout 30m
-	go test ./internal/lease/ledger -run TestWorkOfALongQueue -ledger.waiting=12288
+	go test ./internal/lease/ledger -run 'TestWorkOfALongQueue|TestAWaitForWhatHasNoEndIsFinite' -ledger.waiting=12288 -ledger.endless=1000
 
 .PHONY: account
 account: ## hold what can be leased against what the devices really have left (a minute)

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -10,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"pgregory.net/rapid"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/file/journal"
@@ -140,11 +140,15 @@ func TestAHeldQueueWaitsForWhatHasNoEnd(t *testing.T) {
 // service ends at a random moment, programs end some time after they begin, and others come
 // without a pause.
 func TestAWaitForWhatHasNoEndIsFinite(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		seed := rapid.Uint64().Draw(rt, "seed")
-		synctest.Test(t, func(t *testing.T) { finiteWait(t, rand.New(rand.NewPCG(seed, 1))) })
-	})
+	for range *finiteWaits {
+		seed := rand.Uint64()
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { finiteWait(t, rand.New(rand.NewPCG(seed, 1))) })
+		})
+	}
 }
+
+var finiteWaits = flag.Int("ledger.endless", 25, "how many random histories of waits for what has no end are played")
 
 func finiteWait(t *testing.T, r *rand.Rand) {
 	const longest, patience = 10 * time.Minute, 5 * time.Minute // of a program, and of whoever waits for a GPU
