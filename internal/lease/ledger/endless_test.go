@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/lease"
