@@ -83,7 +83,7 @@ type Minders interface {
 	Start(ctx context.Context, run string, most runs.Limits) (process.ID, error)
 	Read(run string) (record runs.Record, alive bool, err error)
 	Remove(run string) error
-	// Kill ends a minder, and its command with it.
+	// Kill ends a minder, and its command with it; process.ErrGone if it had ended.
 	Kill(minder process.ID) error
 	// List returns the names of the runs that have a record.
 	List() ([]string, error)

@@ -760,6 +760,26 @@ func TestARunLosesItsLease(t *testing.T) {
 	}
 }
 
+// A minder that is killed takes its lease with it, and berth has not ended the run, whichever
+// end is noticed first.
+func TestAMinderIsKilledAndItsLeaseEnds(t *testing.T) {
+	play(t, func(w *world) {
+		w.script = func(string, string, int) plan { return plan{takes: 24 * time.Hour} }
+		s := w.submit(spec("train"))
+		w.after(time.Second)
+		var fence uint64
+		w.set(func() { fence, w.dead = w.leases[s.ID()].fence, true; clear(w.leases) })
+		w.daemon.LeaseEnded(s.ID(), 1000, fence, "")
+		w.after(lookAfter + time.Second)
+		w.finish(s.Run(0, 1), -1, "", "")
+		w.after(time.Minute)
+		if got := w.show(job.Ref{Number: s.Number}); got.State != "lost" {
+			t.Errorf("it is %+v", got.Job)
+		}
+		w.idle()
+	})
+}
+
 // Programs that cannot be told to end are told again, and that is said once.
 func TestCancelledAgainAndAgain(t *testing.T) {
 	play(t, func(w *world) {

@@ -179,14 +179,19 @@ func (k *Keeper) bereave(r run, why string) error {
 	if err != nil || !alive || record.PID == 0 { // its end is noticed, or it asks for an order in vain
 		return err
 	}
-	k.mu.RLock()
-	ours := r.current() && (record.Fence == 0 || record.Fence == r.task(r.index).Fence)
-	k.mu.RUnlock()
-	if !ours {
+	k.writing.Lock() // its end is not taken in before it is noted why
+	defer k.writing.Unlock()
+	if !r.current() || record.Fence != 0 && record.Fence != r.task(r.index).Fence {
 		return nil
 	}
-	k.bereft.Store(r.name(), why)
-	return k.Minders.Kill(record.Minder())
+	err = k.Minders.Kill(record.Minder())
+	if errors.Is(err, process.ErrGone) { // it ended first, and the lease with it
+		return nil
+	}
+	if err == nil {
+		k.bereft.Store(r.name(), why)
+	}
+	return err
 }
 
 // watch has the end of a minder noticed. The caller holds writing.

@@ -60,6 +60,8 @@ type world struct {
 	parked   time.Duration     // how long leases were parked, whose time stands still then; negative: they are now
 	mostHeld int
 
+	dead   bool // minders have ended, and their ends are noticed later
+
 	steps  int
 	killAt int // half-step at which the daemon is killed; 0 means never
 	again  int // half-steps after which the next daemon is killed; 0 means never
@@ -472,6 +474,9 @@ func (m minders) Remove(run string) error {
 
 func (m minders) Kill(id process.ID) error {
 	return m.d.step(func() error {
+		if m.d.w.dead {
+			return process.ErrGone
+		}
 		for name, r := range m.d.w.runs {
 			if r.record.Minder() == id {
 				go m.d.w.finish(name, -1, "", "")

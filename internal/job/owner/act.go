@@ -624,7 +624,7 @@ func (o *Owner) end(s *owned) {
 		if record, alive, unread := o.Minders.Read(run); unread == nil && alive && record.PID != 0 && (errors.Is(err, runs.ErrNoLease) || record.Started.IsZero()) {
 			err = o.Minders.Kill(record.Minder())
 		}
-		if err != nil && !errors.Is(err, runs.ErrNoLease) {
+		if err != nil && !errors.Is(err, runs.ErrNoLease) && !errors.Is(err, process.ErrGone) {
 			o.Log.Warn("the programs of a service could not be ended", "service", s.name, "error", err)
 		}
 		o.post(func() {

@@ -2,7 +2,6 @@ package minder
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"os"
@@ -200,13 +199,10 @@ func (s *Starter) Watch(id process.ID, ended func()) (stop func(), err error) {
 	return process.Proc().Watch(id, ended)
 }
 
-// Kill ends a minder. The kernel ends its command with it.
+// Kill ends a minder. The kernel ends its command with it. It returns process.ErrGone if the
+// minder had ended.
 func (s *Starter) Kill(id process.ID) error {
-	err := process.Proc().Signal(kinship.Authority(), id, process.Kill)
-	if errors.Is(err, process.ErrGone) {
-		return nil
-	}
-	return err
+	return process.Proc().Signal(kinship.Authority(), id, process.Kill)
 }
 
 // Remove ends everything that a run has left, and removes its control group and its
