@@ -147,6 +147,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 func (w *world) settled(programs ...*program) {
 	w.Helper()
 	for range 600 {
+		synctest.Wait() // for what begins to move in this moment
 		moves := false
 		for _, p := range programs {
 			if l := p.lease.Load(); l != nil {
