@@ -82,7 +82,7 @@ func (w *world) round(step, victim string) string {
 		gone := w.pods[w.rand.IntN(len(w.pods))]
 		w.end(gone)
 	} else {
-		for len(w.pods) >= 5 {
+		for len(w.pods) >= 4 { // as many slots as one device has
 			w.end(w.pods[w.rand.IntN(len(w.pods))])
 			w.killAt(step, victim)
 		}
@@ -114,7 +114,7 @@ func (w *world) killAt(step, victim string) {
 // until that succeeds. Sometimes it is deleted before.
 func (w *world) begin() {
 	w.next++
-	c := claimOf(fmt.Sprintf("pod-%d", w.next), []string{gpu0, gpu1}[w.rand.IntN(2)], gpu.MiB(1+w.rand.IntN(20))<<10, w.rand.IntN(2))
+	c := claimOf(fmt.Sprintf("pod-%d", w.next), []string{gpu0, gpu1}[w.rand.IntN(2)], gpu.MiB(1+w.rand.IntN(20))<<10, 1)
 	w.cluster.put(c)
 	impatient := w.rand.IntN(8) == 0
 	for try := 0; ; try++ {
