@@ -162,7 +162,7 @@ func launchers(_ context.Context, g *ground) ([]curve, error) {
 		s.add("a list of all leases", whole, float64(n), g.costs(func() { c.View() }))
 		s.add("a sample of each device", whole, float64(n), g.costs(func() { c.observe(c.sample) }))
 		before := used()
-		c.observe(nil)
+		c.observe([]gpu.Process{}) // nil: nobody knows
 		err = c.until(func() bool { left, _ := c.Len(); return left == 0 })
 		s.add("their ends", whole, float64(n), used()-before)
 		if err != nil {
