@@ -60,7 +60,7 @@ type world struct {
 	parked   time.Duration     // how long leases were parked, whose time stands still then; negative: they are now
 	mostHeld int
 
-	dead   bool // minders have ended, and their ends are noticed later
+	dead bool // minders have ended, and their ends are noticed later
 
 	steps  int
 	killAt int // half-step at which the daemon is killed; 0 means never
