@@ -9,8 +9,10 @@
 # With the word arrays it installs Debian's NumPy, and puts Debian's PyTorch into bin/arrays: berth looks
 # for the PyTorch of the system when it starts a program, so the tests do not install one there.
 set -eu
-exec 9<"$0"
-flock 9 # make -j runs several of these, and apt-get does not wait for another one
+lock=/var/lib/apt
+[ -d "$lock" ] || lock=$0
+exec 9<"$lock"
+flock 9 # make -j runs several of these, as do other checkouts, and apt-get does not wait for another one
 missing=()
 command -v gcc >/dev/null || missing+=(gcc libc6-dev)
 command -v git >/dev/null || missing+=(git)
