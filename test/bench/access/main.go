@@ -51,7 +51,7 @@ func main() {
 	}
 	path, err := filepath.Abs(*berth)
 	check(err)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // a minute is usual
+	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Minute) // a minute is usual, and a busy machine takes many
 	defer cancel()
 	check(run(ctx, path))
 }
