@@ -30,13 +30,13 @@ type use struct {
 // uses adds up the shares of leases on each device.
 func uses(leases []api.Lease) map[string]use {
 	all := map[string]use{}
-	for i := range leases {
-		l := &leases[i]
+	for n := range leases {
+		l := &leases[n]
 		if l.State == "waiting" || l.State == "released" {
 			continue
 		}
 		own := Own(l)
-		for _, p := range l.Parts {
+		for i, p := range l.Parts {
 			u, measured := all[p.GPU], p.Measured.Or(0)
 			switch {
 			case own:
@@ -46,13 +46,9 @@ func uses(leases []api.Lease) map[string]use {
 				u.over += max(measured-p.Memory, 0)
 			case l.State == "parked": // its memory is not on the device
 				u.leases++
-			case l.FromPool != "": // the pool, which is a lease too, has its memory
-				u.leases++
-				u.memory += max(measured-p.Memory, 0)
-				u.slots += p.Slots
 			default:
 				u.leases++
-				u.memory += max(p.Memory, measured)
+				u.memory += max(l.Holds(i), measured)
 				u.slots += p.Slots
 			}
 			all[p.GPU] = u

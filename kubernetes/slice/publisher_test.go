@@ -168,8 +168,9 @@ func TestMemoryOfOthers(t *testing.T) {
 			m.lease(0, 51200, 0, "").Pool = &api.Pool{Taken: 40960, Leases: 1}
 			m.lease(0, 40960, 1, "").FromPool = "lease-0"
 		}, "92059Mi 3"},
+		{"one from a pool that has ended", func(m *machine) { m.lease(0, 40960, 1, "").FromPool = "ended" }, "102299Mi 3"},
 		{"one from a pool that uses more than it holds", func(m *machine) {
-			m.lease(0, 51200, 0, "")
+			m.lease(0, 51200, 0, "").Pool = &api.Pool{Taken: 1024, Leases: 1}
 			l := m.lease(0, 1024, 1, "")
 			l.FromPool, l.Parts[0].Measured = "lease-0", gpu.Some(gpu.MiB(2048))
 		}, "91035Mi 3"},

@@ -78,14 +78,14 @@ func GPUs(nodes []api.Node) []GPU {
 
 // take adds the leases on the device.
 func (g *GPU) take(leases []api.PodLease) {
-	for i := range leases {
-		l := &leases[i]
-		for _, p := range l.Parts {
+	for n := range leases {
+		l := &leases[n]
+		for i, p := range l.Parts {
 			if p.GPU != g.Device.UUID {
 				continue
 			}
-			if l.State != "parked" && l.FromPool == "" { // a parked lease holds nothing, and a pool has the memory of those from it
-				g.Leased += Amount(p.Memory)
+			if l.State != "parked" { // a parked lease holds nothing
+				g.Leased += Amount(l.Holds(i))
 			}
 			if n := len(g.Leases); n == 0 || g.Leases[n-1] != l {
 				g.Leases = append(g.Leases, l)

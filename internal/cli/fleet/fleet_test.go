@@ -44,13 +44,18 @@ func two() []api.Node {
 	}
 }
 
-// A pool has the memory of the leases that took theirs from it.
+// A pool has the memory of the leases that took theirs from it, and they keep it when it
+// ends.
 func TestPoolsCountOnce(t *testing.T) {
 	pool, member := lease("pool", "", api.LeasePart{GPU: "A", Memory: 500}), lease("member", "", api.LeasePart{GPU: "A", Memory: 400})
-	member.FromPool = "pool"
+	pool.Pool, member.FromPool = &api.Pool{Taken: 400, Left: 100, Leases: 1}, "pool"
 	nodes := []api.Node{{Name: "n1", Status: &api.StatusAll{GPUs: []api.Status{device(0, gpu.Optimal)}}, Leases: []api.PodLease{pool, member}}}
 	if sum := Add(nodes); sum.Leased != 500 || sum.Leases != 2 {
 		t.Errorf("%d leases have %s", sum.Leases, sum.Leased)
+	}
+	nodes[0].Leases = nodes[0].Leases[1:]
+	if sum := Add(nodes); sum.Leased != 400 || sum.Leases != 1 {
+		t.Errorf("after the end of the pool %d leases have %s", sum.Leases, sum.Leased)
 	}
 }
 

@@ -43,16 +43,14 @@ func (s *machine) allUsers() []userRow {
 		return byName[name]
 	}
 	if s.facts.Leases != nil {
-		for i := range s.facts.Leases.Leases {
-			l := &s.facts.Leases.Leases[i]
+		for n := range s.facts.Leases.Leases {
+			l := &s.facts.Leases.Leases[n]
 			u := of(l.Holder.User)
 			u.leases++
 			u.slots += slots(l)
-			for _, p := range l.Parts {
+			for i, p := range l.Parts {
 				u.gpus[p.GPU] = true
-				if l.FromPool == "" { // the pool counts
-					u.leased = fleet.Amount(u.leased + p.Memory)
-				}
+				u.leased = fleet.Amount(u.leased + l.Holds(i))
 				u.used = fleet.Amount(u.used + p.Measured.Or(0))
 			}
 		}

@@ -23,10 +23,11 @@ type usersQuery struct{ Page }
 
 func (s *server) users(ctx context.Context, in *usersQuery) (*listed[api.Users], error) {
 	all, now := &userSums{sight: sightOf(ctx), of: map[string]*userSum{}}, time.Now()
-	view := s.Ledger.View()
+	view, pools := s.Ledger.View(), map[uint64]bool{}
 	for _, h := range view.Leases {
 		l := desk.LeaseOf(h)
-		all.at(h.Holder.User).holds(&l, now)
+		pools[h.Fence] = h.Pool
+		all.at(h.Holder.User).holds(&l, pools[h.From], now)
 	}
 	for _, r := range view.Waiting {
 		w := desk.WaitingOf(r, 0)
@@ -86,20 +87,20 @@ func (s *userSums) at(user string) *userSum {
 	return it
 }
 
-// holds adds a lease.
-func (u *userSum) holds(l *api.Lease, now time.Time) {
+// holds adds a lease. The hours of a pool that stands are those of the leases from it, too.
+func (u *userSum) holds(l *api.Lease, inPool bool, now time.Time) {
 	u.Leases++
 	lasted := max(0, now.Sub(l.Granted).Hours())
 	u.LeaseHours += lasted
-	for _, p := range l.Parts {
+	for i, p := range l.Parts {
 		u.Measured += p.Measured.Or(0)
 		if l.State == "parked" { // it holds nothing
 			continue
 		}
 		u.devices[p.GPU] = true
 		u.Slots += p.Slots
-		if l.FromPool == "" {
-			u.Memory += p.Memory
+		u.Memory += l.Holds(i)
+		if !inPool {
 			u.GiBHours += gib(p.Memory) * lasted
 		}
 	}

@@ -49,4 +49,10 @@ func TestUsers(t *testing.T) {
 	if seen := ask(doorkeeper.IdentityFor(viewer())); len(seen) != 1 || seen[anotherUser].Leases != 3 || seen[anotherUser].Ended != 1 || seen[anotherUser].Limits != nil {
 		t.Errorf("a viewer sees %+v", seen)
 	}
+	if w := d.askAs(ada, "DELETE", "/api/leases/pool", ""); w.Code >= 300 {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	if a := ask(ada)[ada.User]; a.Leases != 2 || a.Memory != 1536 {
+		t.Errorf("after the end of a pool ada holds %+v", a)
+	}
 }

@@ -1,4 +1,5 @@
 import type { Lease } from '../api/types';
+import { holds } from '../lease/holds';
 
 // Person is what a user holds and uses of the memory of all devices, in MiB.
 export interface Person {
@@ -17,7 +18,7 @@ export function people(leases: readonly Lease[]): Person[] {
     found.set(user, it);
     it.leases++;
     for (const p of l.parts) {
-      if (l.state !== 'parked') it.holds += p.memory_mb;
+      it.holds += holds(l, p);
       it.uses += p.measured_mb ?? 0;
     }
   }
@@ -51,7 +52,7 @@ export function sharesOf(uuid: string, leases: readonly Lease[]): Share[] {
       const user = lease.holder.user ?? '';
       const it = found.get(user) ?? { user, lease, holds: 0, most: -1 };
       found.set(user, it);
-      it.holds += p.memory_mb;
+      it.holds += holds(lease, p);
       if (p.memory_mb > it.most) [it.lease, it.most] = [lease, p.memory_mb];
     }
   }

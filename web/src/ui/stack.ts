@@ -1,4 +1,5 @@
 import type { DeviceAvailable, Lease } from '../api/types';
+import { holds } from '../lease/holds';
 
 // Segment is a part of the memory of a device, for a picture. size is what nobody
 // else can have; used is how much of it processes were measured to use.
@@ -39,8 +40,8 @@ export function stack(uuid: string, total: number, leases: readonly Lease[], roo
     for (const part of lease.parts) {
       if (part.gpu !== uuid) continue;
       const measured = part.measured_mb ?? 0;
-      const size = lease.state === 'parked' ? measured : Math.max(part.memory_mb, measured);
-      const asked = lease.state === 'parked' ? 0 : part.memory_mb;
+      const asked = holds(lease, part);
+      const size = Math.max(asked, measured);
       leased += asked;
       used += measured;
       if (size <= 0) continue;

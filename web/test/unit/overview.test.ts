@@ -36,6 +36,13 @@ describe('who', () => {
     expect(list).toEqual([{ user: 'ada', leases: 2, holds: 6000, uses: 5900 }, { user: 'ben', leases: 2, holds: 5000, uses: 0 }, { user: '', leases: 1, holds: 10, uses: 10 }]);
     expect(leastUsed(list)?.user).toBe('ben');
   });
+  it('counts what was taken from a pool once', () => {
+    const pool = lease(1, 'ada', 5000, 0, { pool: { taken_mb: 4000, left_mb: 1000, leases: 1 } });
+    const child = lease(2, 'ada', 4000, 3000, { from_pool: 'l1' });
+    expect(people([pool, child])).toEqual([{ user: 'ada', leases: 2, holds: 5000, uses: 3000 }]);
+    expect(people([child])[0]?.holds).toBe(4000); // the pool has ended
+    expect(sharesOf('G', [pool, child]).map((s) => [s.holds, s.lease.id])).toEqual([[5000, 'l1']]);
+  });
   it('names nobody who uses most of it, or leaves little', () => {
     expect(leastUsed([{ user: 'ada', leases: 1, holds: 100_000, uses: 80_000 }, { user: 'ben', leases: 1, holds: 900, uses: 0 }])).toBeUndefined();
   });

@@ -75,6 +75,11 @@ describe('stack', () => {
     const s = stack('G', 1000, [lease(1, 200, 0, { state: 'parked' })], undefined);
     expect(s.segments.map((p) => p.kind)).toEqual(['free']);
   });
+  it('counts what was taken from a pool once', () => {
+    const s = stack('G', 1000, [lease(1, 500, 0, { pool: { taken_mb: 400, left_mb: 100, leases: 1 } }), lease(2, 400, 50, { from_pool: 'l1' })], undefined);
+    expect(s.segments.map((p) => [p.kind, p.size])).toEqual([['lease', 400], ['lease', 100], ['free', 500]]);
+    expect(s.leased).toBe(500);
+  });
   it('counts only the part on the device', () => {
     expect(stack('H', 1000, [lease(1, 200)], undefined).leased).toBe(0);
   });
