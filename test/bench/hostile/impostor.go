@@ -66,11 +66,13 @@ func impostor(ctx context.Context, a *arena) (v verdict, err error) {
 	<-d.exited
 	taken := eventually(5*time.Second, func() bool { _, err := os.Stat(filepath.Join(drop, "taken")); return err == nil })
 	pause(ctx, a.lasting(time.Second, 10*time.Second)) // minders ask again, at first soon and then every two seconds
-	short, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	client := exec.CommandContext(short, a.berth, "leases")
-	client.Env = append(os.Environ(), "BERTH_SOCKET="+s.socket)
-	_ = client.Run() // the impostor notes what it is asked for
+	for _, command := range [][]string{{"leases"}, {"exec", "--", "true"}} { // exec asks before Go runs
+		short, cancel := context.WithTimeout(ctx, time.Second)
+		client := exec.CommandContext(short, a.berth, command...)
+		client.Env = append(os.Environ(), "BERTH_SOCKET="+s.socket)
+		_ = client.Run() // the impostor notes what it is asked for
+		cancel()
+	}
 	entries, err := os.ReadDir(drop)
 	if err != nil {
 		return v, err
