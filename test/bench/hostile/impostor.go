@@ -65,7 +65,7 @@ func impostor(ctx context.Context, a *arena) (v verdict, err error) {
 	}
 	<-d.exited
 	taken := eventually(5*time.Second, func() bool { _, err := os.Stat(filepath.Join(drop, "taken")); return err == nil })
-	pause(ctx, a.lasting(time.Second, 10*time.Second)) // minders ask again, at first soon and then every two seconds
+	pause(ctx, a.lasting(time.Second, 10*time.Second))                       // minders ask again, at first soon and then every two seconds
 	for _, command := range [][]string{{"leases"}, {"exec", "--", "true"}} { // exec asks before Go runs
 		short, cancel := context.WithTimeout(ctx, time.Second)
 		client := exec.CommandContext(short, a.berth, command...)
