@@ -88,15 +88,19 @@ type LeaseRequest struct {
 	FromPool string `json:"from_pool,omitempty" maxLength:"128" doc:"The id of a pool of the same user: the lease takes its memory from there and gives it back when it ends. It is granted at once or refused, whoever waits. It has no slots, and is a child of the pool."`
 }
 
-// Holds returns how much memory of a part counts for the lease itself: for a pool, what
-// the leases from it have not taken. What all leases hold of a device adds up to what is
-// leased of it, also after a pool has ended that some of them are from.
+// Holds returns how much memory of a part counts for the lease itself: nothing while it is
+// parked, and for a pool what the leases from it have not taken. What all leases hold of a
+// device adds up to what is leased of it, also after a pool has ended that some of them are
+// from.
 func (l *Lease) Holds(part int) gpu.MiB {
-	memory := l.Parts[part].Memory
-	if l.Pool != nil {
-		memory = max(memory-l.Pool.Taken, 0)
+	switch memory := l.Parts[part].Memory; {
+	case l.State == "parked":
+		return 0
+	case l.Pool != nil:
+		return max(memory-l.Pool.Taken, 0)
+	default:
+		return memory
 	}
-	return memory
 }
 
 // LeaseShare is the part of a request on one device.

@@ -84,9 +84,7 @@ func (g *GPU) take(leases []api.PodLease) {
 			if p.GPU != g.Device.UUID {
 				continue
 			}
-			if l.State != "parked" { // a parked lease holds nothing
-				g.Leased += Amount(l.Holds(i))
-			}
+			g.Leased += Amount(l.Holds(i))
 			if n := len(g.Leases); n == 0 || g.Leases[n-1] != l {
 				g.Leases = append(g.Leases, l)
 			}

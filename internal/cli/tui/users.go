@@ -47,9 +47,13 @@ func (s *machine) allUsers() []userRow {
 			l := &s.facts.Leases.Leases[n]
 			u := of(l.Holder.User)
 			u.leases++
-			u.slots += slots(l)
+			if l.State != "parked" { // a parked lease holds nothing
+				u.slots += slots(l)
+			}
 			for i, p := range l.Parts {
-				u.gpus[p.GPU] = true
+				if l.State != "parked" {
+					u.gpus[p.GPU] = true
+				}
 				u.leased = fleet.Amount(u.leased + l.Holds(i))
 				u.used = fleet.Amount(u.used + p.Measured.Or(0))
 			}

@@ -23,11 +23,10 @@ type usersQuery struct{ Page }
 
 func (s *server) users(ctx context.Context, in *usersQuery) (*listed[api.Users], error) {
 	all, now := &userSums{sight: sightOf(ctx), of: map[string]*userSum{}}, time.Now()
-	view, pools := s.Ledger.View(), map[uint64]bool{}
+	view := s.Ledger.View()
 	for _, h := range view.Leases {
 		l := desk.LeaseOf(h)
-		pools[h.Fence] = h.Pool
-		all.at(h.Holder.User).holds(&l, pools[h.From], now)
+		all.at(h.Holder.User).holds(&l, now)
 	}
 	for _, r := range view.Waiting {
 		w := desk.WaitingOf(r, 0)
@@ -87,8 +86,8 @@ func (s *userSums) at(user string) *userSum {
 	return it
 }
 
-// holds adds a lease. The hours of a pool that stands are those of the leases from it, too.
-func (u *userSum) holds(l *api.Lease, inPool bool, now time.Time) {
+// holds adds a lease. The hours of a pool are those of the leases from it, too.
+func (u *userSum) holds(l *api.Lease, now time.Time) {
 	u.Leases++
 	lasted := max(0, now.Sub(l.Granted).Hours())
 	u.LeaseHours += lasted
@@ -100,7 +99,7 @@ func (u *userSum) holds(l *api.Lease, inPool bool, now time.Time) {
 		u.devices[p.GPU] = true
 		u.Slots += p.Slots
 		u.Memory += l.Holds(i)
-		if !inPool {
+		if l.FromPool == "" {
 			u.GiBHours += gib(p.Memory) * lasted
 		}
 	}

@@ -93,9 +93,13 @@ func (a *Answers) advice(now time.Time) []api.Advice {
 }
 
 // measured yields every part of every lease that holds memory and whose use can be
-// measured. Under MPS, a device does not report what its programs use.
+// measured. Under MPS, a device does not report what its programs use, and what is used of
+// a pool is measured for the leases from it.
 func (a *Answers) measured(yield func(api.Lease, api.LeasePart) bool) {
 	for _, l := range a.Leases.Leases {
+		if l.Pool != nil && l.Pool.Leases > 0 {
+			continue
+		}
 		for _, p := range l.Parts {
 			if p.Memory > 0 && l.State == "active" && l.EnforcedBy != "mps" && !yield(l, p) {
 				return

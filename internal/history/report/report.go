@@ -75,23 +75,15 @@ func (a *Answers) device(d api.Status) api.DeviceReport {
 		}
 	}
 	for _, l := range a.Leases.Leases {
-		for _, p := range l.Parts {
+		for i, p := range l.Parts {
 			if p.GPU == uuid {
 				r.Leases++
-				r.Leased += leasedOf(l, p)
+				r.Leased += l.Holds(i)
 				r.Measured += p.Measured.Or(0)
 			}
 		}
 	}
 	return r
-}
-
-// leasedOf returns the memory that a part of a lease takes. A parked lease takes none.
-func leasedOf(l api.Lease, p api.LeasePart) gpu.MiB {
-	if l.State == "parked" {
-		return 0
-	}
-	return p.Memory
 }
 
 // mean is the average of the added values.
@@ -130,8 +122,8 @@ func (a *Answers) services() []api.ServiceReport {
 	for _, l := range a.Leases.Leases {
 		r := of(l.Holder)
 		r.Leases++
-		for _, p := range l.Parts {
-			r.Leased += leasedOf(l, p)
+		for i, p := range l.Parts {
+			r.Leased += l.Holds(i)
 			r.Measured += p.Measured.Or(0)
 			if l.State != "parked" {
 				r.Slots += p.Slots

@@ -113,6 +113,23 @@ func TestAdviceOnHogs(t *testing.T) {
 	}
 }
 
+// A pool counts as what its leases have not taken, and is not unused while they use it.
+func TestPoolsInAReport(t *testing.T) {
+	pool, child := held("pool", "", "bob", "GPU-2", 40960, 0, time.Hour), held("child", "", "bob", "GPU-2", 30720, 30000, time.Hour)
+	pool.Pool, child.FromPool = &api.Pool{Taken: 30720, Left: 10240, Leases: 1}, "pool"
+	a := answers()
+	a.Leases.Leases = append(a.Leases.Leases, pool, child)
+	r := Make(a, noon)
+	if d := r.GPUs[2]; d.Leased != 40960 || d.Leases != 2 {
+		t.Errorf("%d leases have %s", d.Leases, d.Leased)
+	}
+	for _, advice := range r.Advice {
+		if strings.Contains(advice.Text, "pool") {
+			t.Error(advice.Text)
+		}
+	}
+}
+
 func TestReport(t *testing.T) {
 	r := Make(answers(), noon)
 	first := r.GPUs[0]

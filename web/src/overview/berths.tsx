@@ -1,6 +1,7 @@
 import { memo } from 'preact/compat';
 import { useState } from 'preact/hooks';
 import type { Lease, LeasePart } from '../api/types';
+import { holds } from '../lease/holds';
 import type { Stray } from '../lease/strangers';
 import { available, leasesOn } from '../live/state';
 import { to } from '../router';
@@ -69,8 +70,8 @@ function Stranger({ stray: s }: { stray: Stray }) {
   );
 }
 
-function rest(rows: { part: LeasePart }[], from: number): number {
-  return rows.slice(from).reduce((sum, r) => sum + r.part.memory_mb, 0);
+function rest(rows: { lease: Lease; part: LeasePart }[], from: number): number {
+  return rows.slice(from).reduce((sum, r) => sum + holds(r.lease, r.part), 0);
 }
 
 // usedOf says how much of what a lease asked for is in use: 12 of 24 GiB, 0 of 24 GiB.
