@@ -378,5 +378,10 @@ func TestLeasesOfNoService(t *testing.T) {
 		if _, stands := l.Stands(k, granted.Fence); stands != bound {
 			t.Errorf("bound to a process: %v, and it stands: %v", bound, stands)
 		}
+		for _, keep := range []bool{true, false} {
+			if _, err := w.Release(t.Context(), local(t, 1000, "ada", access.User), lease.Name{ID: ask.ID}, granted.Fence, keep); bound && codeOf(err) != "service_lease" {
+				t.Errorf("released by its user, and what runs is kept: %v: %v", keep, err)
+			}
+		}
 	}
 }

@@ -567,6 +567,34 @@ func TestTokensComeBeforeSessions(t *testing.T) {
 }
 
 // Streams end with the session: when it is ended, when nobody uses it, and at its end.
+// The connection of a stranger learns whose credential it has shown, for it has a place then
+// that strangers cannot take.
+func TestConnectionsOfStrangersLearnWhatTheyShow(t *testing.T) {
+	w := newWorld()
+	secret, err := w.Tokens.Create(tokens.Token{Name: "ops", Role: access.Operator}, "", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cookie := w.signIn(t, w.elsewhere(), "", secret)
+	for _, c := range []struct{ name, cookie, token, want string }{
+		{"nothing", "", "", ""},
+		{"a guess", "", secret[:len(secret)-1] + "~", ""},
+		{"a token", "", secret, "token:ops"},
+		{"a session", cookie, "", "token:ops"},
+	} {
+		stranger, shown := w.elsewhere(), ""
+		stranger.shows = func(credential string) { shown = credential }
+		w.ask(stranger, c.cookie, func(r *http.Request) {
+			if c.token != "" {
+				r.Header.Set("Authorization", "Bearer "+c.token)
+			}
+		})
+		if shown != c.want {
+			t.Errorf("%s: the connection learns of %q, want %q", c.name, shown, c.want)
+		}
+	}
+}
+
 func TestStreamsEndWithTheSession(t *testing.T) {
 	for name, test := range map[string]struct {
 		during func(w *world, cookie string)
