@@ -113,7 +113,7 @@ type holdings struct {
 // holdings collects the leases on a device.
 func (k *kin) holdings(uuid string) holdings {
 	all := k.book.Granted(uuid)
-	h := holdings{byFence: make(map[uint64]lease.Holding, len(all)), byHolder: make(map[kinship.ID][]lease.Holding, len(all))}
+	h := holdings{byFence: make(map[uint64]lease.Holding, len(all)), byHolder: map[kinship.ID][]lease.Holding{}}
 	here := make([]kinship.Lease, len(all))
 	for i, each := range all {
 		here[i], h.byFence[each.Lease.Fence] = k.of(each.Lease), each
@@ -216,7 +216,7 @@ func (b *bills) add(tie kinship.Tie, memory gpu.MiB) {
 // in use before the next measurement.
 func (s *state) attribute(o *observed) {
 	uuid := o.Device.UUID
-	o.owned, o.keepers = make(map[lease.Key]gpu.MiB, len(o.owned)), nil
+	o.owned = map[lease.Key]gpu.MiB{}
 	var here holdings
 	if len(o.used) > 0 {
 		here = s.standing.holdings(uuid)

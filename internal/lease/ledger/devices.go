@@ -19,9 +19,6 @@ type observed struct {
 	relatives
 	total gpu.MiB               // the memory in use, with that of the driver itself
 	owned map[lease.Key]gpu.MiB // by lease: the part of total that its processes use
-	// keepers has the lowest pid here of those that keep the leases of a holder, by holder;
-	// nil if nobody has asked since owned was made.
-	keepers map[process.ID]int
 
 	recent placement.Recent // average of recent measurements
 	growth placement.Growth // of its slots

@@ -130,44 +130,30 @@ func (h *holders) follow(id process.ID, remaining []process.ID) {
 }
 
 // releaseUnused has the clerk release the leases whose remaining processes have
-// left the devices since. It looks at each process once after each sample of its device,
-// however many holders have ended. The caller holds mu.
+// left the devices since. It looks at each process once, however many holders have ended.
+// The caller holds mu.
 func (h *holders) releaseUnused() {
 	if len(h.outlived) == 0 {
 		return
 	}
-	for _, o := range h.l.devices {
-		if o.keepers == nil {
-			o.keepers = h.l.standing.keepers(o)
+	lowest := map[process.ID]int{}
+	for uuid, o := range h.l.devices {
+		here := h.l.standing.on(uuid)
+		for _, u := range o.used {
+			for id := range here.Above(u.Process) {
+				if pid := u.ID().PID; lowest[id] == 0 || pid < lowest[id] {
+					lowest[id] = pid
+				}
+			}
 		}
 	}
 	for id := range h.outlived {
-		lowest := 0
-		for _, o := range h.l.devices {
-			if pid := o.keepers[id]; pid != 0 && (lowest == 0 || pid < lowest) {
-				lowest = pid
-			}
-		}
-		if lowest != 0 {
-			h.outlived[id] = lowest
+		if pid := lowest[id]; pid != 0 {
+			h.outlived[id] = pid
 		} else {
 			h.endLater(overdue{process: id})
 		}
 	}
-}
-
-// keepers returns the lowest pid on a device of those that keep the leases of a holder, by
-// holder.
-func (k *kin) keepers(o *observed) map[process.ID]int {
-	lowest, here := make(map[process.ID]int, len(o.used)), k.on(o.Device.UUID)
-	for _, u := range o.used {
-		for id := range here.Above(u.Process) {
-			if pid := u.ID().PID; lowest[id] == 0 || pid < lowest[id] {
-				lowest[id] = pid
-			}
-		}
-	}
-	return lowest
 }
 
 // keptBy returns the lowest pid of the processes that keep a lease whose own process has
