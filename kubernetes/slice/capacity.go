@@ -30,13 +30,13 @@ type use struct {
 // uses adds up the shares of leases on each device.
 func uses(leases []api.Lease) map[string]use {
 	all := map[string]use{}
-	for n := range leases {
-		l := &leases[n]
+	for i := range leases {
+		l := &leases[i]
 		if l.State == "waiting" || l.State == "released" {
 			continue
 		}
 		own := Own(l)
-		for i, p := range l.Parts {
+		for part, p := range l.Parts {
 			u, measured := all[p.GPU], p.Measured.Or(0)
 			switch {
 			case own:
@@ -48,7 +48,7 @@ func uses(leases []api.Lease) map[string]use {
 				u.leases++
 			default:
 				u.leases++
-				u.memory += max(l.Holds(i), measured)
+				u.memory += max(l.Holds(part), measured)
 				u.slots += p.Slots
 			}
 			all[p.GPU] = u

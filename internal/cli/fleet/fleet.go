@@ -78,13 +78,13 @@ func GPUs(nodes []api.Node) []GPU {
 
 // take adds the leases on the device.
 func (g *GPU) take(leases []api.PodLease) {
-	for n := range leases {
-		l := &leases[n]
-		for i, p := range l.Parts {
+	for i := range leases {
+		l := &leases[i]
+		for part, p := range l.Parts {
 			if p.GPU != g.Device.UUID {
 				continue
 			}
-			g.Leased += Amount(l.Holds(i))
+			g.Leased += Amount(l.Holds(part))
 			if n := len(g.Leases); n == 0 || g.Leases[n-1] != l {
 				g.Leases = append(g.Leases, l)
 			}

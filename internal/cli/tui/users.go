@@ -43,18 +43,18 @@ func (s *machine) allUsers() []userRow {
 		return byName[name]
 	}
 	if s.facts.Leases != nil {
-		for n := range s.facts.Leases.Leases {
-			l := &s.facts.Leases.Leases[n]
+		for i := range s.facts.Leases.Leases {
+			l := &s.facts.Leases.Leases[i]
 			u := of(l.Holder.User)
 			u.leases++
 			if l.State != "parked" { // a parked lease holds nothing
 				u.slots += slots(l)
-			}
-			for i, p := range l.Parts {
-				if l.State != "parked" {
+				for part, p := range l.Parts {
 					u.gpus[p.GPU] = true
+					u.leased = fleet.Amount(u.leased + l.Holds(part))
 				}
-				u.leased = fleet.Amount(u.leased + l.Holds(i))
+			}
+			for _, p := range l.Parts {
 				u.used = fleet.Amount(u.used + p.Measured.Or(0))
 			}
 		}

@@ -200,12 +200,9 @@ func (s *Leases) totals() string {
 			parked++
 			continue
 		}
-		for _, p := range l.Parts {
-			memory += p.Memory
+		for i, p := range l.Parts {
+			memory += l.Holds(i)
 			slots += p.Slots
-		}
-		if l.Pool != nil {
-			memory -= l.Pool.Taken // its leases are counted themselves
 		}
 	}
 	parts := []string{words.Count(len(s.Leases.Leases), "lease")}
