@@ -27,7 +27,7 @@ class Daemon:
         self.configuration = os.path.join(self._folder.name, "berth.yaml")
         pathlib.Path(self.configuration).write_text(configuration)
         os.chmod(self.configuration, 0o600)  # it may hold a token
-        self.log = open(os.path.join(self._folder.name, "log"), "w+")
+        self.log = open(os.path.join(self._folder.name, "log"), "w")
         self.client = berth.Client(socket=self.socket)
         self.start()
 
@@ -36,22 +36,28 @@ class Daemon:
         command += ["--socket", self.socket, "--listen", self._listen, "--config", self.configuration]
         clean = {k: v for k, v in os.environ.items() if not k.startswith("BERTH_")}
         clean["BERTH_SIM_GUESTS"] = self.guests
+        before = len(self._said())
         self._process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env=clean)
         for _ in range(20 * PATIENCE):
-            try:
-                self.client.call("GET", "/readyz")
+            if self._ready() and " listen=" in self._said()[before:]:  # the socket answers before that is written
                 return
-            except berth.BerthError:
-                if self._process.poll() is not None:
-                    break
-                time.sleep(0.05)  # for the start of another process there is no signal
-        self.log.seek(0)
-        raise RuntimeError("the daemon does not start:\n" + self.log.read())
+            if self._process.poll() is not None:
+                break
+            time.sleep(0.05)  # for the start of another process there is no signal
+        raise RuntimeError("the daemon does not start:\n" + self._said())
+
+    def _ready(self):
+        try:
+            return self.client.call("GET", "/readyz") is not None
+        except berth.BerthError:
+            return False
+
+    def _said(self):
+        return pathlib.Path(self.log.name).read_text(errors="replace")
 
     def address(self):
         """Where it listens on TCP; the log has the port."""
-        self.log.seek(0)
-        return re.findall(r"listen=(\S+)", self.log.read())[-1]
+        return re.findall(r"listen=(\S+)", self._said())[-1]
 
     def kill(self):
         self._process.kill()
