@@ -46,7 +46,7 @@ func main() {
 	env.Local = func(context.Context, string) (*client.Client, func(), error) { return nil, nil, becomeWhole() }
 	env.Top = func(context.Context, *console.Console, console.Live) error { return becomeWhole() }
 	env.Agents = func(context.Context, *console.Console, bool) error { return becomeWhole() }
-	env.Topics = func(*console.Console, string, []string) error {
+	env.Topics = func(*console.Console, console.Question) error {
 		return console.Hinted(becomeWhole(), "the manual is in that program; a daemon shows it too, at /help of its page")
 	}
 	env.Settings = func(string) (*config.Settings, error) { return nil, becomeWhole() }

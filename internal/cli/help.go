@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -9,10 +10,9 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/console"
 )
 
-// Topics shows a topic of the manual, or the list of topics. The caller passes it in: the
-// pages would make every program larger that links them. The commands are names that the
-// user may have meant as well.
-type Topics func(con *console.Console, name string, commands []string) error
+// Topics shows a topic of the manual, or the list of topics, or what answers a question. The
+// caller passes it in: the pages would make every program larger that links them.
+type Topics func(con *console.Console, asked console.Question) error
 
 // topicsByCommand says which topic tells more about each command, in lines of the topic
 // and its commands. A command below another one has the topic of that one unless it is
@@ -82,8 +82,9 @@ func newHelp(con *console.Console, show Topics) *cobra.Command {
 		Long: `Show how a command is used, or a page of the manual: on a terminal through
 PAGER, or else less. Everything is in the program; nothing is fetched.
 
-"berth help topics" lists the pages.`,
-		Example: "  berth help topics\n  berth help troubleshooting\n  berth help exec",
+"berth help topics" lists the pages. Other words, such as prometheus, sbatch or
+out of memory, get the commands and pages that tell of them.`,
+		Example: "  berth help topics\n  berth help troubleshooting\n  berth help exec\n  berth help \"out of memory\"",
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			found, rest, err := cmd.Root().Find(args)
 			if err != nil || len(rest) > 0 {
@@ -100,8 +101,8 @@ PAGER, or else less. Everything is in the program; nothing is fetched.
 			root := cmd.Root()
 			found, rest, err := root.Find(args)
 			switch {
-			case len(args) == 1 && (err != nil || found == root):
-				return show(con, args[0], namesOf(root))
+			case len(args) > 0 && found == root:
+				return show(con, question(root, strings.Join(args, " ")))
 			case err != nil:
 				return console.Mistake(found, err)
 			case len(rest) > 0:
@@ -112,6 +113,24 @@ PAGER, or else less. Everything is in the program; nothing is fetched.
 			return found.Help()
 		},
 	}
+}
+
+// question returns what somebody asks the manual, with what meanings, otherwise and foreign
+// know of it.
+func question(root *cobra.Command, asked string) console.Question {
+	q := console.Question{Words: asked, Commands: map[string]string{}}
+	for _, cmd := range root.Commands() {
+		if cmd.IsAvailableCommand() {
+			q.Commands[cmd.Name()] = cmd.Short
+		}
+	}
+	q.See = foreign[strings.ToLower(asked)]
+	m, known := meaningOf(asked)
+	if known {
+		q.See = strings.Fields(m.see)
+	}
+	q.Answer = cmp.Or(otherwise[strings.ToLower(asked)], m.answer)
+	return q
 }
 
 // namesOf returns the names of the commands below one that people use.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -39,6 +40,57 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	check(New(Env{}))
+}
+
+// Every word that help knows leads to commands and topics that exist, and is neither: help
+// would show that one. What berth lacks is said in flags that exist.
+func TestMeanings(t *testing.T) {
+	m, err := manual.Read(docs.Pages())
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := New(Env{})
+	root.InitDefaultHelpCmd()
+	exists := func(name string) bool {
+		cmd, _, err := root.Find([]string{name})
+		return err == nil && cmd != root && cmd.IsAvailableCommand()
+	}
+	flag := regexp.MustCompile(`berth ([a-z]+)(?: (--[a-z]+))?`)
+	first := map[string]string{}
+	for _, one := range meanings {
+		for word := range strings.SplitSeq(one.words, ", ") {
+			if exists(word) || m.Topic(word) != nil || first[word] != "" || word != strings.ToLower(word) {
+				t.Errorf("%q is a command, a topic, there twice or not in small letters", word)
+			}
+			if first[word] = strings.Fields(one.see)[0]; len(one.see) == 0 {
+				t.Errorf("%q leads nowhere", word)
+			}
+		}
+		for _, name := range strings.Fields(one.see) {
+			if !exists(name) && m.Topic(name) == nil {
+				t.Errorf("%q leads to %s, which is no command and no topic", one.words, name)
+			}
+		}
+		for _, said := range flag.FindAllStringSubmatch(one.answer, -1) {
+			cmd, _, err := root.Find(said[1:2])
+			if err == nil && cmd != root && said[2] != "" && cmd.Flag(strings.TrimPrefix(said[2], "--")) == nil {
+				t.Errorf("%q: there is no %s", one.answer, said[0])
+			}
+		}
+	}
+	for asked, want := range map[string]string{
+		"prometheus": "monitoring", "Slack": "wait", "uninstall": "install", "tmux": "logs", "reservations": "submit", "budget": "quota",
+		"out  of memory": "troubleshooting", "sbatch": "shared-machine", "GPUManager": "earlier-names", "ps": "jobs", "time limit": "submit",
+	} {
+		if q := question(root, asked); len(q.See) == 0 || q.See[0] != want {
+			t.Errorf("berth help %s leads to %v, not first to %s", asked, q.See, want)
+		}
+	}
+	for asked, lacks := range map[string]bool{"reserve": true, "attach": true, "email": true, "budgets": true, "sso": true, "squeue": false, "nonsense": false} {
+		if q := question(root, asked); lacks != (q.Answer != "") {
+			t.Errorf("berth help %s: %q", asked, q.Answer)
+		}
+	}
 }
 
 // Every command names a topic that tells more, every topic that is named exists, and no

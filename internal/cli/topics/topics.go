@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 
 	"github.com/berth-gpu/berth/internal/cli/console"
@@ -24,40 +26,83 @@ type page struct {
 	Text string `json:"text"`
 }
 
-// In returns the function that shows a topic of the manual in a folder, or the list. The
-// commands are names that the user may have meant as well.
-func In(folder fs.FS) func(con *console.Console, name string, commands []string) error {
-	return func(con *console.Console, name string, commands []string) error {
+// In returns the function that shows a topic of the manual in a folder, the list of topics,
+// or what answers a question.
+func In(folder fs.FS) func(con *console.Console, asked console.Question) error {
+	return func(con *console.Console, asked console.Question) error {
 		m, err := manual.Read(folder)
 		if err != nil {
 			return err
 		}
-		return answer(con, m, name, commands)
+		return answer(con, m, asked)
 	}
 }
 
-func answer(con *console.Console, m *manual.Manual, name string, commands []string) error {
-	topic := m.Topic(name)
+func answer(con *console.Console, m *manual.Manual, asked console.Question) error {
+	topic := m.Topic(asked.Words)
 	switch {
-	case name == List && con.JSON:
+	case asked.Words == List && con.JSON:
 		return con.PrintJSON(m.Topics)
-	case name == List:
+	case asked.Words == List:
 		return show(con, list(m, con.Screen()))
+	case topic == nil && (asked.Answer != "" || len(asked.See) > 0):
+		return tell(con, m, asked)
 	case topic == nil:
-		return unknown(m, name, commands)
+		return unknown(m, asked)
 	case con.JSON:
 		return con.PrintJSON(page{topic, topic.Text()})
 	}
 	return show(con, m.Lines(topic, con.Screen()))
 }
 
+// seen is a command or a topic that tells of what was asked.
+type seen struct {
+	Help string `json:"help"` // as in berth help NAME
+	Line string `json:"line"` // what the command does, or what the topic is about
+}
+
+// tell says where the words are explained that were asked for, and what berth lacks of them.
+func tell(con *console.Console, m *manual.Manual, asked console.Question) error {
+	told := struct {
+		Words  string `json:"words"`
+		Answer string `json:"answer,omitempty"`
+		See    []seen `json:"see"`
+	}{Words: asked.Words, Answer: asked.Answer, See: []seen{}}
+	width := 0
+	for _, name := range asked.See {
+		if line, is := asked.Commands[name]; is {
+			told.See = append(told.See, seen{name, line})
+		} else if topic := m.Topic(name); topic != nil {
+			told.See = append(told.See, seen{name, topic.Line})
+		} else {
+			continue // this program does not have the command
+		}
+		width = max(width, len(name))
+	}
+	if con.JSON {
+		return con.PrintJSON(told)
+	}
+	to := con.Screen()
+	var lines []string
+	if told.Answer != "" {
+		lines = append(lines, to.Hang(term.Plain, "", told.Answer))
+	}
+	if told.Answer != "" && len(told.See) > 0 {
+		lines = append(lines, "")
+	}
+	for _, s := range told.See {
+		lines = append(lines, to.Hang(term.Bold, fmt.Sprintf("berth help %-*s  ", width, s.Help), s.Line))
+	}
+	return con.Print(lines...)
+}
+
 // unknown says which topic or command was probably meant.
-func unknown(m *manual.Manual, name string, commands []string) error {
-	err := console.Usage("there is no command and no topic %q", words.Cut(name, words.MaxText))
-	if near, ok := words.Nearest(name, commands); ok {
+func unknown(m *manual.Manual, asked console.Question) error {
+	err := console.Usage("there is no command and no topic %q", words.Cut(asked.Words, words.MaxText))
+	if near, ok := words.Nearest(asked.Words, slices.Sorted(maps.Keys(asked.Commands))); ok {
 		return console.Hinted(err, "did you mean berth help "+near+"?")
 	}
-	if near := m.Near(name); len(near) > 0 {
+	if near := m.Near(asked.Words); len(near) > 0 {
 		return console.Hinted(err, "did you mean berth help "+words.Or(near)+"?")
 	}
 	return console.Hinted(err, "berth help "+List+" lists the topics, and berth --help the commands")

@@ -2,6 +2,8 @@ package topics_test
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -37,7 +39,7 @@ func TestPager(t *testing.T) {
 			Getenv:   func(name string) string { return map[string]string{"PAGER": c.pager, "TERM": c.mode}[name] },
 			Terminal: func() (int, bool) { return 80, c.terminal },
 		}}
-		if err := topics.In(pages)(con, "heat", nil); err != nil || out.String() != c.want {
+		if err := topics.In(pages)(con, console.Question{Words: "heat"}); err != nil || out.String() != c.want {
 			t.Errorf("%s: %v, %q", c.name, err, out.String())
 		}
 	}
@@ -45,11 +47,41 @@ func TestPager(t *testing.T) {
 
 func TestUnknownTopic(t *testing.T) {
 	con := &console.Console{}
-	err := topics.In(fstest.MapFS{"README.md": {Data: []byte("# Pages\n")}})(con, "heat", []string{"status"})
+	err := topics.In(fstest.MapFS{"README.md": {Data: []byte("# Pages\n")}})(con, console.Question{Words: "heat", Commands: map[string]string{"status": "Show devices"}})
 	if err == nil || !strings.Contains(err.Error(), `no command and no topic "heat"`) {
 		t.Error(err)
 	}
-	if err := topics.In(fstest.MapFS{})(con, "heat", nil); err == nil {
+	if err := topics.In(fstest.MapFS{})(con, console.Question{Words: "heat"}); err == nil {
 		t.Error("no pages are a manual")
+	}
+}
+
+// What is neither a command nor a topic leads to those that tell of it, and says first what
+// berth lacks.
+func TestKnownWords(t *testing.T) {
+	pages := fstest.MapFS{
+		"README.md":     {Data: []byte("# Pages\n\n## Guide\n\n| page | says |\n|---|---|\n| [heat](guide/heat.md) | what is hot, and what berth does about all of it before it breaks |\n")},
+		"guide/heat.md": {Data: []byte("# Heat\n\nIt is hot.\n")},
+	}
+	asked := console.Question{Words: "oven", Commands: map[string]string{"status": "Show devices"}, Answer: "berth has no oven.", See: []string{"status", "heat", "gone"}}
+	for _, c := range []struct {
+		json bool
+		want string
+	}{
+		{false, "berth has no oven.\n\nberth help status  Show devices\nberth help heat    what is hot, and what berth does about all of it before it\n                   breaks\n"},
+		{true, `{"words":"oven","answer":"berth has no oven.","see":[{"help":"status","line":"Show devices"},{"help":"heat","line":"what is hot, and what berth does about all of it before it breaks"}]}`},
+	} {
+		var out bytes.Buffer
+		con := &console.Console{JSON: c.json, Env: console.Env{Out: &out, Now: time.Now, Getenv: func(string) string { return "" }, Terminal: func() (int, bool) { return 80, false }}}
+		err := topics.In(pages)(con, asked)
+		got := out.String()
+		if c.json {
+			var compact bytes.Buffer
+			err = errors.Join(err, json.Compact(&compact, out.Bytes()))
+			got = strings.TrimSpace(compact.String())
+		}
+		if err != nil || got != c.want {
+			t.Errorf("%v, %q", err, got)
+		}
 	}
 }
