@@ -382,3 +382,21 @@ func TestPagesNameEventCodesThatExist(t *testing.T) {
 	})
 	compared(t, found, 10)
 }
+
+func TestThePageOfCommandsHasEveryCommand(t *testing.T) {
+	page, err := os.ReadFile("docs/reference/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	command, found := regexp.MustCompile(`^berth ([a-z-]+)(?: [^:]*)?$`), 0
+	for _, one := range surface(t, "commands") {
+		match := command.FindStringSubmatch(one)
+		if match == nil || strings.HasSuffix(one, " hidden") {
+			continue
+		}
+		if found++; !regexp.MustCompile("`(?:berth )?" + match[1] + "[ `]").Match(page) {
+			t.Errorf("docs/reference/cli.md has no %s", match[1])
+		}
+	}
+	compared(t, found, 60)
+}
