@@ -7,6 +7,7 @@ the daemon reads from each connection which process is calling.
 
 from __future__ import annotations
 
+import errno
 import http.client
 import json
 import os
@@ -427,10 +428,10 @@ class _UnixConnection(http.client.HTTPConnection):
         self._path, self._silence = path, timeout
 
     def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock = socket.socket(unix_family(), socket.SOCK_STREAM)
         self.sock.settimeout(CALL_TIMEOUT)
         self.sock.connect(self._path)
-        if os.geteuid() == 0:
+        if _is_root():
             self._trust()
         self.sock.settimeout(self._silence)
 
@@ -444,14 +445,29 @@ class _UnixConnection(http.client.HTTPConnection):
 
 def _listener(connection: socket.socket) -> int:
     """Returns the user who listens at the other end."""
-    uid: int = struct.unpack("iII", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
+    option: Optional[int] = getattr(socket, "SO_PEERCRED", None)
+    if option is None:
+        raise OSError("this system does not say who listens there, and root trusts nobody unknown")
+    uid: int = struct.unpack("iII", connection.getsockopt(socket.SOL_SOCKET, option, 12))[1]
     return uid
+
+
+def _is_root() -> bool:
+    return hasattr(os, "geteuid") and os.geteuid() == 0
+
+
+def unix_family() -> int:
+    """Returns the family of Unix sockets. Windows has none."""
+    family: Optional[int] = getattr(socket, "AF_UNIX", None)
+    if family is None:
+        raise OSError(errno.EAFNOSUPPORT, "Python has no Unix sockets here")
+    return family
 
 
 def default_sockets() -> List[str]:
     """Returns where daemons listen by default: the user's own, then the machine's."""
     machine = "/run/berth/berth.sock"
-    if os.geteuid() == 0:
+    if _is_root():
         return [machine]
     home, own = os.environ.get("HOME", ""), ""
     state = os.environ.get("XDG_STATE_HOME", "")
@@ -499,6 +515,8 @@ def hint(attempts: List[Tuple[str, OSError]]) -> str:
     for path, why in attempts:
         if isinstance(why, PermissionError):
             return "your user may not open %s: join the group that owns it, or use sudo" % path
+        if why.errno == errno.EAFNOSUPPORT:
+            return "name a daemon on another machine: BERTH_URL=http://gpu1:8000"
     return "start one: berth serve"
 
 

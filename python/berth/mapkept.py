@@ -8,7 +8,6 @@ now, or that failed, is done again.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -17,7 +16,7 @@ from typing import Any, BinaryIO, Dict, Optional, Tuple
 
 from . import maparrays
 from .client import BerthError
-from .maprun import disown_in_children
+from .forks import disown_in_children
 
 VERSION = 1
 LINE = re.compile(rb'\[(\d+),"([0-9a-f]{16})",')
@@ -105,6 +104,8 @@ class Kept:
 
     def close(self) -> None:
         if not self._file.closed:
+            import fcntl  # which Windows lacks
+
             self._file.flush()
             fcntl.flock(self._file, fcntl.LOCK_UN)  # a process that is being forked may have the file for a moment
         self._file.close()
@@ -118,6 +119,8 @@ class Kept:
 def _locked(path: str, name: str) -> BinaryIO:
     """Opens and locks the file of a map. If another process finishes the map in
     between, it removes the file, and a new one is made."""
+    import fcntl
+
     while True:
         file: BinaryIO = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+b")
         try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import codecs
 import collections
-import fcntl
 import html
 import os
 import re
@@ -22,6 +21,7 @@ import weakref
 from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Tuple, Union
 
 from .client import BerthError, Client
+from .forks import disown_in_children
 from .workers import AS_BEFORE
 
 STOP_SECONDS = 10.0  # workers get five of them to finish their batch
@@ -36,6 +36,11 @@ def run_command(who: str, name: str, client: Optional[Client], options: Dict[str
     and gives outcomes on its standard output, without that of the workers. ``who``
     is the function of the package that wants it, for errors. Options that are None
     are left out."""
+    if not sys.platform.startswith("linux"):
+        raise BerthError(
+            "%s: berth starts workers on Linux only: call it there, under a daemon; leases, status and events work here, with BERTH_URL"
+            % who
+        )
     if "BERTH_WORKER_PROTOCOL" in os.environ:
         raise BerthError(
             "%s: this is a worker of a batch already: a module that workers import must not call %s by itself; "
@@ -270,29 +275,14 @@ class Runner:
                 raise
 
 
-_OWN: "weakref.WeakSet[Any]" = weakref.WeakSet()
-
-
-def disown_in_children(thing: Any) -> None:
-    """Has children of a fork call ``disown`` of a thing."""
-    _OWN.add(thing)
-
-
-def _disown() -> None:
-    for thing in list(_OWN):
-        thing.disown()
-
-
-os.register_at_fork(after_in_child=_disown)
-
-
 class NotebookBar:
     """A bar in a notebook, instead of a line after the other about how far it is."""
 
     _LINE = re.compile(r"berth: ([\d,]+) of ([\d,]+) records \(\d+ %\)(?:, (.*))?")
 
     def __init__(self, display: Any):
-        self._display, self._handle = display, None  # type: Any, Any
+        self._display = display
+        self._handle: Any = None  # of the bar, once it is shown
 
     def take(self, line: str) -> bool:
         """Shows how far it is; False if the line says something else."""
@@ -330,6 +320,8 @@ def _is_terminal(file: Any) -> bool:
 
 def _widen(pipe: int) -> None:
     """Makes a pipe larger, where the system lets us: fewer turns."""
+    import fcntl  # which Windows lacks
+
     try:
         fcntl.fcntl(pipe, getattr(fcntl, "F_SETPIPE_SZ", 1031), PIPE_BYTES)
     except OSError:

@@ -18,6 +18,7 @@ import urllib.parse
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, TypeVar, Union
 
 from .client import BerthError, Client, NoDaemon, Problem
+from .forks import in_children
 from .leasing import Lease, inherited, newest
 
 INTERVAL = 1.0  # seconds from an operation to its report
@@ -214,7 +215,7 @@ def _last_call() -> None:
         _REPORTER.flush(LAST_CALL)
 
 
-os.register_at_fork(after_in_child=_forget)
+in_children(_forget)
 atexit.register(_last_call)
 
 

@@ -11,7 +11,6 @@ import collections
 import contextlib
 import dataclasses
 import logging
-import os
 import threading
 from typing import (
     Any, Callable, Deque, Dict, FrozenSet, Iterator, List, Mapping, Optional, Protocol, Sequence, Tuple, Union,
@@ -19,6 +18,7 @@ from typing import (
 
 from .answers import Event
 from .client import BerthError, Broken, Client, NoDaemon, Place, Stop, choice
+from .forks import in_children
 
 
 class Named(Protocol):
@@ -213,7 +213,7 @@ def _forget() -> None:
     _LISTENERS.clear()
 
 
-os.register_at_fork(after_in_child=_forget)
+in_children(_forget)
 
 
 class Courier:

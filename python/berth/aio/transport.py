@@ -12,7 +12,7 @@ from typing import Any, AsyncIterator, Awaitable, Dict, List, Mapping, Optional,
 from ..calls import Call, Request, Result
 from ..client import (
     CALL_TIMEOUT, GARBLED, SILENCE, BerthError, Broken, Client, Frames, NoDaemon, Place, hint, read_answer,
-    refusal, stream_request, tcp_hint,
+    refusal, stream_request, tcp_hint, unix_family,
 )  # fmt: skip
 
 Got = TypeVar("Got")
@@ -114,6 +114,7 @@ class _Connection:
         attempts: List[Tuple[str, OSError]] = []
         for path in client.sockets:
             try:
+                unix_family()  # without one, asyncio has no such connections either
                 streams = await asyncio.wait_for(asyncio.open_unix_connection(path), CALL_TIMEOUT)
                 return cls(streams, client, silence)
             except (OSError, asyncio.TimeoutError) as why:
