@@ -34,6 +34,7 @@ type Options struct {
 	Expecting func() bool
 
 	Workers      int           // most workers at a time; 0 means one for each place
+	HeadStart    time.Duration // how long the first worker is the only one, so that few records start no others; 0 means not at all
 	Batch        int           // most records in a batch; default 128
 	MinBatch     int           // fewest records in a batch, unless fewer are left; default 1
 	BatchTime    time.Duration // approximate duration of a batch; default 1 s
@@ -96,6 +97,7 @@ func (o Options) validate() error {
 	complain(o.Expect < 0, "expect: %d must be 0 or more", o.Expect)
 	complain(o.Leases == nil, "no leases: this is a mistake in berth")
 	complain(o.Workers < 0, "workers: %d must be 0 or more", o.Workers)
+	complain(o.HeadStart < 0, "head start: %s must be 0 or more", o.HeadStart)
 	complain(o.Batch < 1, "batch: %d must be 1 or more", o.Batch)
 	complain(o.MinBatch < 1 || o.MinBatch > o.Batch, "min batch: %d must be from 1 to batch (%d)", o.MinBatch, o.Batch)
 	for _, d := range []struct {

@@ -72,6 +72,7 @@ func Open(ctx context.Context, o Options) (*Run, error) {
 	}
 	r := &Run{opt: o, input: intake{expect: o.Expect}, stock: newStock(o), staff: newStaff(), tally: tally{stage: StageOpen}}
 	r.changed.L, r.room.L = &r.mu, &r.mu
+	r.staff.ahead = o.HeadStart > 0
 	if err := r.open(ctx); err != nil {
 		return nil, err
 	}

@@ -249,6 +249,37 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestHeadStart: few records start one worker, however many GPUs there are.
+func TestHeadStart(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, plain(2000))
+	b.machine = newMachine(16, 1)
+	b.opt.Leases, b.opt.HeadStart = b.machine, time.Hour
+	if s := b.mustRun(); s.Records != 2000 || b.machine.taken != 1 {
+		t.Errorf("%+v, %d places were taken", s, b.machine.taken)
+	}
+	check(t, plain(2000), b.lines())
+}
+
+// TestHeadStartEnds: other workers come when the first one takes its time, or fails.
+func TestHeadStartEnds(t *testing.T) {
+	t.Parallel()
+	slow := newBench(t, plain(100))
+	slow.opt.HeadStart = time.Millisecond
+	slow.command.Env[0] = envTestWorker + "=unready"
+	ctx, cancel := context.WithCancel(t.Context())
+	slow.on(EventStarted, 1, cancel)
+	if _, err := slow.run(ctx); !errors.Is(err, ErrStopped) {
+		t.Errorf("%v\n%s", err, slow.story())
+	}
+	broken := newBench(t, plain(100))
+	broken.opt.HeadStart = time.Hour
+	broken.command.Env[0] = envTestWorker + "=early exit"
+	if _, err := broken.run(t.Context()); err == nil || !strings.Contains(broken.story(), "on GPU 1") && !strings.Contains(broken.story(), "GPU 1:") {
+		t.Errorf("%v\n%s", err, broken.story())
+	}
+}
+
 func TestNoRecords(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)

@@ -17,6 +17,7 @@ type staff struct {
 	idle        int              // workers that wait for records
 	numbers     map[int]bool     // numbers of the workers
 	everReady   bool             // whether any worker was ever ready
+	ahead       bool             // whether the first worker still has its head start
 	lastFailure string
 }
 

@@ -63,6 +63,9 @@ func (r *Run) awaitNeed() bool {
 // loading count too: the run wants no more workers than there are records. The caller
 // holds the lock.
 func (r *Run) needsWorker() bool {
+	if r.staff.ahead && r.staff.workers > 0 {
+		return false
+	}
 	return r.stock.primed && r.staff.idle == 0 && (r.opt.Workers == 0 || r.staff.workers < r.opt.Workers) && r.stock.waiting() > r.staff.loading()
 }
 
@@ -115,6 +118,9 @@ func (r *Run) pause(done <-chan struct{}, d time.Duration) bool {
 func (r *Run) addWorker(ctx context.Context, g *Grant) {
 	r.mu.Lock()
 	number, c := r.staff.add(g)
+	if r.staff.ahead {
+		time.AfterFunc(r.opt.HeadStart, r.endHeadStart)
+	}
 	r.mu.Unlock()
 	r.hosts.Go(func() {
 		r.host(ctx, fmt.Sprintf("worker %d", number), g, c)
@@ -127,6 +133,14 @@ func (r *Run) addWorker(ctx context.Context, g *Grant) {
 		r.mu.Unlock()
 		r.changed.Broadcast()
 	})
+}
+
+// endHeadStart lets other workers come beside the first one.
+func (r *Run) endHeadStart() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.staff.ahead = false
+	r.wakeSupervisor()
 }
 
 func (r *Run) release(g *Grant) {
@@ -177,6 +191,8 @@ func (r *Run) workerFailed(name string, c *card, err error) time.Duration {
 	}
 	r.mu.Lock()
 	giveUp := r.staff.failed(c, err, r.opt.Restarts)
+	r.staff.ahead = false // the others may be better off
+	r.wakeSupervisor()
 	neverReady := r.staff.neverReady()
 	wait := chunk.Backoff(r.opt.Backoff, c.failures)
 	if c.givenUp {

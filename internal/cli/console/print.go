@@ -90,7 +90,8 @@ func (c *Console) LiveWidth() (width int, ok bool) {
 	if c.ErrTerminal == nil || c.Getenv("TERM") == "dumb" {
 		return 0, false
 	}
-	return c.ErrTerminal()
+	width, ok = c.ErrTerminal()
+	return width, ok && width > 0 // some have no columns, and no room for anything
 }
 
 // Screen returns the screen that views are written for: Out in its present size.

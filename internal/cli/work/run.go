@@ -43,6 +43,7 @@ type runOptions struct {
 	batch         int
 	perGPU        int
 	workers       int
+	headStart     console.Seconds
 	gpus          string
 	memory        console.Memory
 	where         string
@@ -102,6 +103,7 @@ leases. A host that goes is tried again, and its records go to others. With
 	flags.IntVar(&o.batch, "batch", 128, "send at most `N` records at a time")
 	flags.IntVar(&o.perGPU, "workers-per-gpu", 1, "start at most `N` workers on each GPU")
 	flags.IntVar(&o.workers, "workers", 0, "start at most `N` workers in all\n(default: as many as fit)")
+	flags.Var(&o.headStart, "head-start", "the first worker is alone for this `TIME`, and\nothers come if records are left (default: none)")
 	flags.StringVar(&o.gpus, "gpus", "all", "use at most `N` GPUs")
 	flags.Var(&o.memory, "memory", "lease memory of this `SIZE` for each worker, as in\n8GiB (default: none)")
 	flags.StringVar(&o.where, "where", "", "use GPUs that meet this `RULE`, as in 'name~H200'")
@@ -172,9 +174,9 @@ func (o *runOptions) options() (batch.Options, int, error) {
 	options := batch.Options{
 		Input:   record.Spec{Paths: o.inputs, Format: record.Format(o.inputFormat)},
 		Command: o.command, Spool: o.spool, Output: o.output, Expect: o.expect, Force: o.force, Workers: o.workers,
-		Shape:   outcome.Shape{Format: outcome.Format(o.outputFormat), Ordered: o.ordered, Columns: o.columns},
-		Batch:   o.batch,
-		Timeout: o.timeout.Duration(), ReadyTimeout: o.ready.Duration(), Tries: o.tries,
+		Shape:     outcome.Shape{Format: outcome.Format(o.outputFormat), Ordered: o.ordered, Columns: o.columns},
+		Batch:     o.batch,
+		HeadStart: o.headStart.Duration(), Timeout: o.timeout.Duration(), ReadyTimeout: o.ready.Duration(), Tries: o.tries,
 	}
 	switch o.cost {
 	case "":

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batch"
 	"github.com/berth-gpu/berth/internal/cli/console"
 )
@@ -27,5 +29,30 @@ func TestRunScreen(t *testing.T) {
 	}, wipe)
 	if diff := cmp.Diff(want, err.String()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestProgressIsToldOnce: a line says something that the line before it did not.
+func TestProgressIsToldOnce(t *testing.T) {
+	var err bytes.Buffer
+	s := newRunScreen(t.Context(), &console.Console{Env: console.Env{Err: &err}})
+	b := api.Batch{Stage: batch.StageRunning, Total: gpu.Some[int64](2000), Exact: true, Workers: 1}
+	var told news
+	for _, done := range []int64{0, 0, 0, 500, 500, 2000} {
+		b.Done = done
+		s.tell(b, &told)
+	}
+	if got := strings.Count(err.String(), "\n"); got != 3 || strings.Count(err.String(), "berth: 0 of 2,000 records") != 1 {
+		t.Error(err.String())
+	}
+}
+
+// TestTerminalWithoutColumns: it gets lines, and no codes for a terminal.
+func TestTerminalWithoutColumns(t *testing.T) {
+	con := &console.Console{Env: console.Env{
+		Getenv: func(string) string { return "" }, ErrTerminal: func() (int, bool) { return 0, true },
+	}}
+	if width, ok := con.LiveWidth(); ok {
+		t.Errorf("a terminal of %d columns can be overwritten", width)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	xterm "golang.org/x/term"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/batch"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/programs"
@@ -62,6 +63,7 @@ func (s *runScreen) follow(ctx context.Context, work *programs.Batch) {
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
+	var told news
 	for {
 		select {
 		case <-ctx.Done():
@@ -73,9 +75,26 @@ func (s *runScreen) follow(ctx context.Context, work *programs.Batch) {
 		if width, ok := s.LiveWidth(); ok {
 			s.draw(view.Batch(b, width-1, s.height()-1, term.Painter(s.Getenv("NO_COLOR") == "")))
 		} else {
-			s.say("%s", view.BatchLine(b))
+			s.tell(b, &told)
 		}
 	}
+}
+
+// news is what a line about a batch says that the line before it did not.
+type news struct {
+	stage        string
+	done, failed int64
+	workers      bool
+}
+
+// tell says how far a batch is, unless that was told before.
+func (s *runScreen) tell(b api.Batch, told *news) {
+	now := news{b.Stage, b.Done, b.Failed, b.Workers > 0}
+	if now == *told {
+		return
+	}
+	*told = now
+	s.say("%s", view.BatchLine(b))
 }
 
 // height returns the number of lines of the terminal.
