@@ -29,7 +29,14 @@ type Status struct {
 	Machine *Machine `json:"machine,omitempty" doc:"The processors and the memory of the machine; only of /api/gpu/status."`
 
 	Leases []DeviceLease `json:"leases,omitempty" doc:"The leases on the device, largest first; only with leases=true."`
+	Sums   *Allocations  `json:"allocation_stats,omitempty" doc:"The sums of the leases on the device; only with leases=true."`
 	Curves *Curves       `json:"curves,omitempty" doc:"What the device did in the last minutes; only of /api/gpu/status/all, with curves."`
+}
+
+// Allocations sums up the leases on a device.
+type Allocations struct {
+	Count int     `json:"allocation_count" doc:"Leases that hold something there. A parked one does not."`
+	Total gpu.MiB `json:"total_allocated_mb" doc:"The memory that they have together. What leases have from a pool counts once."`
 }
 
 // DeviceLease is the part of a lease on one device.

@@ -8,13 +8,14 @@ import functools
 import re
 import types
 import typing
-from typing import Any, Callable, ClassVar, Dict, Iterator, List, Mapping, Optional, Type, TypeVar
+from typing import Any, Callable, ClassVar, Dict, Generic, Iterator, List, Mapping, Optional, Type, TypeVar
 
 from . import showing
 from .client import BerthError
 
 Kind = TypeVar("Kind", bound="Answer")
 Made = TypeVar("Made")
+Item = TypeVar("Item")
 Time = datetime.datetime
 
 
@@ -54,6 +55,11 @@ class Answer:
         return self._values() == other._values()
 
     __hash__ = None  # type: ignore[assignment]
+
+    def json(self) -> Dict[str, Any]:
+        """Returns the answer as the daemon sent it, for ``json.dumps`` and for the answers
+        of a web framework."""
+        return dict(self.document) if self.document else {name: _plain(value) for name, value in self._values().items()}
 
     def _values(self) -> Dict[str, Any]:
         return {name: getattr(self, name) for name in _kinds(type(self))}
@@ -124,21 +130,22 @@ class DeviceMemory:
     """The memory of a device, in MiB: what it has, what is in use, and who has leased how
     much of it."""
 
-    def __init__(self, total_mb: int, used_mb: Optional[int], allocations: Dict[str, int]):
+    def __init__(self, total_mb: int, used_mb: Optional[int], allocations: Dict[str, int], count: int, allocated_mb: int):
         self.total_mb, self.used_mb, self.allocations = total_mb, used_mb, allocations
+        self._count, self._allocated_mb = count, allocated_mb
 
     @property
     def allocation_stats(self) -> Dict[str, Any]:
         """How many allocations there are, what they hold together, and what each holds."""
         return {
-            "allocation_count": len(self.allocations),
-            "total_allocated_mb": sum(self.allocations.values()),
+            "allocation_count": self._count,
+            "total_allocated_mb": self._allocated_mb,
             "allocations": dict(self.allocations),
         }
 
     def __repr__(self) -> str:
         return "<DeviceMemory: %s of %s in use, %s allocated>" % (
-            showing.amount(self.used_mb), showing.amount(self.total_mb), showing.amount(sum(self.allocations.values())),
+            showing.amount(self.used_mb), showing.amount(self.total_mb), showing.amount(self._allocated_mb),
         )  # fmt: skip
 
 
@@ -148,28 +155,34 @@ class OfStatus:
     device: Any
     sample: Any
     leases: List[Any]
+    allocation_stats: Any
 
     @property
     def memory(self) -> DeviceMemory:
         """The memory of the device, and who has leased how much of it. Allocations are
         known of :func:`berth.status`."""
         held = {lease.id: lease.memory_mb for lease in self.leases}
-        return DeviceMemory(self.device.memory_total_mb, getattr(self.sample, "memory_used_mb", None), held)
+        sums = self.allocation_stats  # None of an older daemon
+        count, allocated = (sums.allocation_count, sums.total_allocated_mb) if sums else (len(held), sum(held.values()))
+        return DeviceMemory(self.device.memory_total_mb, getattr(self.sample, "memory_used_mb", None), held, count, allocated)
 
 
-class OfSamples:
-    """Lets an answer with samples be used like a list of them."""
+class Several(Generic[Item]):
+    """Lets an answer be used like the first list in it."""
 
-    samples: List[Any]
+    def _items(self) -> List[Item]:
+        kinds = _kinds(type(self))  # type: ignore[arg-type]
+        first: List[Item] = next(getattr(self, name) for name, kind in kinds.items() if typing.get_origin(kind) is list)
+        return first
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.samples)
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._items())
 
     def __len__(self) -> int:
-        return len(self.samples)
+        return len(self._items())
 
-    def __getitem__(self, index: int) -> Any:
-        return self.samples[index]
+    def __getitem__(self, index: int) -> Item:
+        return self._items()[index]
 
 
 @functools.lru_cache(maxsize=None)
@@ -195,6 +208,17 @@ def _value(kind: Any, value: Any) -> Any:
     if isinstance(kind, type) and issubclass(kind, Answer) and isinstance(value, Mapping):
         return kind.read(value)
     return value
+
+
+def _plain(value: Any) -> Any:
+    """Returns what a field holds as JSON has it."""
+    if isinstance(value, Answer):
+        return value.json()
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return value.isoformat() if isinstance(value, Time) else value
 
 
 def _key(kind: Any, key: str) -> Any:

@@ -12,7 +12,9 @@ from typing import Any, Dict, List, Optional
 
 from .answer import Answer, Time, _dict, _list
 from .schemas import *
-from .schemas import Allocation, By, Waiting
+from .schemas import Allocation as Allocation
+from .schemas import By as By
+from .schemas import Waiting as Waiting
 
 
 class QuerySeries(Answer):

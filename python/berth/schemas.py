@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional
 
-from .answer import Answer, OfLease, OfOptimization, OfSamples, OfStatus, OfUser, Time, _dict, _list, _new
+from .answer import Answer, OfLease, OfOptimization, OfStatus, OfUser, Several, Time, _dict, _list, _new
 
 
 class Acknowledgement(Answer):
@@ -35,7 +35,7 @@ class Alert(Answer):
     acknowledged: Optional[Acknowledgement] = None  # Who takes care of it; absent: nobody has said so.
 
 
-class Alerts(Answer):
+class Alerts(Several[Alert], Answer):
     """Alerts lists the alerts that are pending or firing."""
 
     alerts: List[Alert] = _list()  # Those that fire first, the critical ones before others, and then the newest.
@@ -789,7 +789,7 @@ class Job(Answer):
     list: List[Job] = _list()  # Its tasks; only in the answer about one job.
 
 
-class Leases(Answer):
+class Leases(Several[Allocation], Answer):
     """Leases lists all leases and all waiting requests."""
 
     leases: List[Allocation] = _list()  # The oldest grant first.
@@ -952,7 +952,7 @@ class Sample(Answer):
     process_utilization_percent: Dict[int, float] = _dict()
 
 
-class History(OfSamples, Answer):
+class History(Several[Sample], Answer):
     """History is a list of samples, oldest first."""
 
     samples: List[Sample] = _list()
@@ -1109,6 +1109,13 @@ class Machine(Answer):
     memory_available_mb: int = 0  # Memory that programs can get without swapping.
 
 
+class Allocations(Answer):
+    """Allocations sums up the leases on a device."""
+
+    allocation_count: int = 0  # Leases that hold something there. A parked one does not.
+    total_allocated_mb: int = 0  # The memory that they have together. What leases have from a pool counts once.
+
+
 class Curves(Answer):
     """Curves has the averages of a device over equal intervals of the last minutes, oldest
     first; the last interval ends now. A list is shorter than requested if berth has not
@@ -1142,6 +1149,7 @@ class Status(OfStatus, Answer):
     throttling: Optional[Throttling] = None  # What berth does by itself if the device should run slower.
     machine: Optional[Machine] = None  # The processors and the memory of the machine; only of /api/gpu/status.
     leases: List[DeviceLease] = _list()  # The leases on the device, largest first; only with leases=true.
+    allocation_stats: Optional[Allocations] = None  # The sums of the leases on the device; only with leases=true.
     curves: Optional[Curves] = None  # What the device did in the last minutes; only of /api/gpu/status/all, with curves.
 
 
@@ -1178,7 +1186,7 @@ class Need(Answer):
     next: str = ""  # What to do about it.
 
 
-class StatusAll(Answer):
+class StatusAll(Several[Status], Answer):
     """StatusAll lists every device, and says how much of the machine is in use."""
 
     host: str = ""
@@ -1205,7 +1213,7 @@ class Stray(Answer):
     fits: List[str] = _list()  # Those leases.
 
 
-class Strays(Answer):
+class Strays(Several[Stray], Answer):
     """Strays lists the processes that use devices under no lease."""
 
     orphans: List[Stray] = _list()  # Processes whose lease has ended.
@@ -1375,6 +1383,7 @@ __all__ = [
     "Trust",
     "Throttling",
     "Machine",
+    "Allocations",
     "Curves",
     "Status",
     "GPUUtilization",

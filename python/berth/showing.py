@@ -71,8 +71,9 @@ COLUMNS: Dict[str, Columns] = {
     ),
 }  # fmt: skip
 
-# The lists of answers that are shown as one table after the other.
-PARTS = {"StatusAll": ("gpus",), "Leases": ("leases", "waiting")}
+# The lists of answers that are shown as one table after the other. Who goes through the
+# answer gets what is in the first.
+PARTS = {"StatusAll": ("gpus",), "Leases": ("leases", "waiting"), "Strays": ("orphans", "foreign")}
 
 
 def table(items: Iterable[Any]) -> str:

@@ -249,6 +249,27 @@ func TestAllocateAgain(t *testing.T) {
 	expect(t, "without again", w, http.StatusConflict, "duplicate_allocation")
 }
 
+func TestSumsOfLeases(t *testing.T) {
+	d := open(t, "2xrtx-4060")
+	who := user(1)
+	for _, body := range []string{`{"id":"a","memory_mb":1000,"gpu":"0"}`, `{"id":"p","memory_mb":2000,"slots":0,"gpu":"0","pool":true}`, `{"id":"c","memory_mb":500,"slots":0,"from_pool":"p"}`} {
+		if w := d.askAs(who, "POST", "/api/leases", body); w.Code != http.StatusCreated {
+			t.Fatal(w.Body)
+		}
+	}
+	first := decode[api.Status](t, d.ask("GET", "/api/gpu/status?gpu=0&leases=true", ""))
+	if first.Sums == nil || *first.Sums != (api.Allocations{Count: 3, Total: 3000}) || len(first.Leases) != 3 {
+		t.Errorf("the sums are %+v, of %d leases", first.Sums, len(first.Leases))
+	}
+	all := decode[api.StatusAll](t, d.ask("GET", "/api/gpu/status/all?leases=true", ""))
+	if first, second := all.GPUs[0].Sums, all.GPUs[1].Sums; first == nil || first.Total != 3000 || second == nil || *second != (api.Allocations{}) {
+		t.Errorf("the sums of all are %+v and %+v", first, second)
+	}
+	if unasked := decode[api.Status](t, d.ask("GET", "/api/gpu/status?gpu=0", "")); unasked.Sums != nil {
+		t.Errorf("unasked, the sums are %+v", unasked.Sums)
+	}
+}
+
 func TestResize(t *testing.T) {
 	d := open(t, "1xrtx-4060")
 	who := user(1)

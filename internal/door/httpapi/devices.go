@@ -63,7 +63,7 @@ func (s *server) status(ctx context.Context, in *statusQuery) (*answer[api.Statu
 	status := s.statusOf(r, sightOf(ctx))
 	status.Machine = s.machine()
 	if in.Leases {
-		status.Leases = s.leasesOn(r.Device.UUID, sightOf(ctx))
+		s.addLeases(&status, sightOf(ctx))
 	}
 	return ok(status)
 }
@@ -73,6 +73,13 @@ func (s *server) machine() *api.Machine {
 		return nil
 	}
 	return s.Machine()
+}
+
+// addLeases adds the leases on a device, and their sums.
+func (s *server) addLeases(status *api.Status, by sight) {
+	status.Leases = s.leasesOn(status.Device.UUID, by)
+	sum := s.Ledger.Sum(status.Device.UUID)
+	status.Sums = &api.Allocations{Count: sum.Leases, Total: sum.Leased}
 }
 
 // leasesOn returns the leases on a device as a caller sees them, largest first.
@@ -121,7 +128,7 @@ func (s *server) statusAll(ctx context.Context, in *statusAllQuery) (*answer[api
 	for i, r := range readings {
 		all.GPUs[i] = s.statusOf(r, sight)
 		if in.Leases {
-			all.GPUs[i].Leases = s.leasesOn(r.Device.UUID, sight)
+			s.addLeases(&all.GPUs[i], sight)
 		}
 		if in.Curves > 0 {
 			all.GPUs[i].Curves = s.Monitor.Curves(r.Device.UUID, time.Now(), in.Curves)

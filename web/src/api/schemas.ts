@@ -113,6 +113,14 @@ export interface Allocate {
   pool?: boolean;
 }
 
+// Allocations sums up the leases on a device.
+export interface Allocations {
+  /** Leases that hold something there. A parked one does not. */
+  allocation_count: number;
+  /** The memory that they have together. What leases have from a pool counts once. */
+  total_allocated_mb: number;
+}
+
 // Ancestor is a process between the holder of a lease and a process on a device.
 export interface Ancestor {
   pid: number;
@@ -2647,6 +2655,8 @@ export interface Status {
   machine?: Machine;
   /** The leases on the device, largest first; only with leases=true. */
   leases?: DeviceLease[];
+  /** The sums of the leases on the device; only with leases=true. */
+  allocation_stats?: Allocations;
   /** What the device did in the last minutes; only of /api/gpu/status/all, with curves. */
   curves?: Curves;
 }
