@@ -17,6 +17,7 @@ wrong answers. `--fail` makes it fail in one of the ways in which servers do.
 """
 
 import argparse
+import base64
 import hashlib
 import http.server
 import json
@@ -24,6 +25,7 @@ import os
 import pathlib
 import re
 import signal
+import struct
 import sys
 import threading
 import time
@@ -55,6 +57,11 @@ def embedding(name, text, size=8):
     """The vector of a text."""
     digest = hashlib.sha256(f"{name}\n{text}".encode()).digest()
     return [round(byte / 255 - 0.5, 6) for byte in digest[:size]]
+
+
+def in_base64(vector):
+    """A vector as clients take it that want it shorter."""
+    return base64.b64encode(struct.pack("<%df" % len(vector), *vector)).decode()
 
 
 def mebibytes(text):
@@ -320,8 +327,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.reply(200, {**about, "object": "chat.completion", "choices": [choice], "usage": usage(prompt, count)})
         about["object"] = "chat.completion.chunk"
         self.stream()
+        first = {"role": "assistant"}  # clients wait for it
         for text in spaced(self.model.words(prompt, count)):
-            self.piece(None, {**about, "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]})
+            self.piece(None, {**about, "choices": [{"index": 0, "delta": {**first, "content": text}, "finish_reason": None}]})
+            first = {}
         self.last_chunks(asked, {**about, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}, about, prompt, count)
 
     def completion(self, asked):
@@ -349,7 +358,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         name = self.model.options.name
         if self.model.memory.touch(0):
             raise ValueError("the weights are wrong")
-        data = [{"object": "embedding", "index": i, "embedding": embedding(name, text)} for i, text in enumerate(texts)]
+        form = asked.get("encoding_format") or "float"
+        if form not in ("float", "base64"):
+            raise ValueError("encoding_format must be float or base64")
+        write = in_base64 if form == "base64" else list
+        data = [{"object": "embedding", "index": i, "embedding": write(embedding(name, text))} for i, text in enumerate(texts)]
         tokens = sum(len(text.split()) for text in texts)
         self.reply(200, {"object": "list", "model": name, "data": data, "usage": {"prompt_tokens": tokens, "total_tokens": tokens}})
 

@@ -1,11 +1,13 @@
 """The model server of examples/models, which stands in for real ones in tests, in the
 demo and on real GPUs."""
 
+import base64
 import http.client
 import importlib.util
 import json
 import os
 import pathlib
+import struct
 import subprocess
 import sys
 import tempfile
@@ -77,6 +79,10 @@ class Answers(Case):
         self.assertEqual(whole["choices"][0]["text"], " ".join(server.answer("red", "where is it", 7)))
         vectors = self.value("POST", "/v1/embeddings", {"input": ["a", "b"]})
         self.assertEqual([v["embedding"] for v in vectors["data"]], [server.embedding("red", "a"), server.embedding("red", "b")])
+        vectors = self.value("POST", "/v1/embeddings", {"input": ["a", "b"], "encoding_format": "base64"})
+        for vector, text in zip(vectors["data"], "ab"):
+            numbers = struct.unpack("<8f", base64.b64decode(vector["embedding"]))
+            self.assertEqual([round(number, 6) for number in numbers], server.embedding("red", text))
         self.assertEqual([m["id"] for m in self.value("GET", "/v1/models")["data"]], ["red"])
         self.assertNotEqual(server.answer("red", "where is it", 5), server.answer("blue", "where is it", 5))
 
@@ -86,6 +92,7 @@ class Answers(Case):
         self.assertEqual(pieces.pop(), "[DONE]")
         pieces = [json.loads(piece) for piece in pieces]
         self.assertEqual("".join(c["delta"].get("content", "") for p in pieces for c in p["choices"]), ANSWER)
+        self.assertEqual([c["delta"].get("role") for p in pieces for c in p["choices"]], ["assistant"] + 5 * [None])
         self.assertEqual(pieces[-1]["usage"]["completion_tokens"], 5)
         pieces = [json.loads(piece) for piece in self.pieces("/v1/completions", {"prompt": "where is it"})[:-1]]
         self.assertEqual("".join(p["choices"][0]["text"] for p in pieces), ANSWER)
@@ -106,7 +113,7 @@ class Answers(Case):
         self.start()
         for path, body in (
             ("/v1/chat/completions", []), ("/v1/chat/completions", {}), ("/v1/chat/completions", {"messages": "no"}),
-            ("/v1/chat/completions", {**ASKED, "max_tokens": 10**9}), ("/v1/completions", {"prompt": 7}),
+            ("/v1/chat/completions", {**ASKED, "max_tokens": 10**9}), ("/v1/completions", {"prompt": 7}), ("/v1/embeddings", {"input": "a", "encoding_format": "int8"}),
         ):
             with self.subTest(body):
                 self.assertEqual(self.call("POST", path, body)[0], 400)
