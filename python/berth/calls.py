@@ -137,7 +137,7 @@ def allocate(
 ) -> Call[answers.Allocation]:
     """Leases memory on one device under an id of your choice.
 
-    memory    "4GiB", "512M", or a number of MiB
+    memory    "4GiB", "512M", or a number of MiB from 64 on
     gpu       this device and no other
     prefer    this device if it has room
     service   the service whose limits hold
@@ -317,7 +317,7 @@ def resize(
     refused if there is no room now. :meth:`Lease.resize` also changes the limits of
     the libraries in this process."""
     number("timeout", timeout)
-    body = {"memory_mb": mib(memory), "fence": fence, "timeout_seconds": timeout}
+    body = {"memory_mb": asked(memory), "fence": fence, "timeout_seconds": timeout}
     limit = CALL_TIMEOUT + max(timeout or 0.0, 0.0)
     return (yield from _post(answers.Allocation, _lease(id) + "/resize", body, client, limit, user=user))
 
@@ -433,7 +433,7 @@ def adopt(
     lease holds what the process uses now, and a margin."""
     body = {
         "pid": pid, "id": id, "service": service, "gpu": _text(gpu),
-        "memory_mb": None if memory is None else mib(memory),
+        "memory_mb": None if memory is None else asked(memory),
     }  # fmt: skip
     return (yield from _post(answers.Allocation, "/api/leases/adopt", body, client))
 
@@ -488,7 +488,7 @@ def explain(
     """Returns what would become of a request for a lease, without making it: the
     arguments are those of :func:`lease`."""
     body = {
-        "memory_mb": mib(memory), "gpus": gpus, "slots": slots, "service": service, "gpu": _text(gpu),
+        "memory_mb": asked(memory), "gpus": gpus, "slots": slots, "service": service, "gpu": _text(gpu),
         "where": where, "policy": policy, "prefer": _text(prefer), "priority": priority,
     }  # fmt: skip
     return (yield from _post(answers.Explanation, "/api/leases/explain", body, client))

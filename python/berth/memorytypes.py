@@ -108,6 +108,7 @@ def _library(name: str) -> str:
     return name
 
 
+LEAST_BARE = 64  # MiB; a smaller amount needs a unit
 _UNITS = {"": 1.0, "m": 1.0, "g": 1024.0, "t": 1024.0**2, "k": 1 / 1024.0}
 _AMOUNT = re.compile(r"\s*([0-9]*\.?[0-9]+|[0-9]+\.)\s*([kmgt]?)(?:i?b)?\s*", re.IGNORECASE)
 
@@ -131,11 +132,11 @@ def mib(amount: Amount) -> int:
 
 
 def asked(amount: Amount) -> int:
-    """Reads the amount of memory that somebody asks for, in MiB. A number that is so small
-    that GiB were probably meant is taken as it is, and warned of."""
+    """Reads the amount of memory that somebody asks for, in MiB. A number without a unit
+    that is so small that GiB were probably meant is refused."""
     value = mib(amount)
-    if not isinstance(amount, str) and 0 < value < 64:
-        warnings.warn("memory %d is %d MiB: write \"%dGiB\" for GiB, or \"%dMiB\"" % (value, value, value, value), stacklevel=_level())
+    if 0 < value < LEAST_BARE and not re.search("[A-Za-z]", str(amount)):
+        raise ValueError('memory %s has no unit: write "%dGiB" or "%dMiB"' % (amount, value, value))
     return value
 
 

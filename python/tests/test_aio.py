@@ -141,7 +141,7 @@ class Leases(DaemonCase):
                 await asyncio.sleep(0)  # the others wait meanwhile, and the loop does not
                 return berth.current().id, number
 
-            @lease(memory=16)
+            @lease(memory="16MiB")
             def plain():
                 return berth.current().id
 
@@ -177,7 +177,7 @@ class Leases(DaemonCase):
                 await asyncio.sleep(0)
                 stopped.set_result((event, threading.current_thread()))
 
-            wanted = berth.aio.lease(memory=16, gpu=3)
+            wanted = berth.aio.lease(memory="16MiB", gpu=3)
             wanted.on_stop(stop)
             async with wanted as gpu:
                 await berth.aio.config.set(devices={gpu.uuid: HOT})
@@ -242,7 +242,7 @@ class Events(DaemonCase):
 
     def test_what_is_kept(self):
         async def kept():
-            async with berth.aio.lease(memory=16) as gpu:
+            async with berth.aio.lease(memory="16MiB") as gpu:
                 return [event.code async for event in berth.aio.events(lease=gpu, follow=False)]
 
         self.assertEqual(run(kept()), ["lease_granted"])
@@ -256,7 +256,7 @@ class OverTCP(unittest.TestCase):
         client = berth.Client(url=address, token="something-long-and-random-enough")
 
         async def ask():
-            async with berth.aio.lease(memory=16, client=client) as gpu:
+            async with berth.aio.lease(memory="16MiB", client=client) as gpu:
                 self.assertEqual(gpu.document["binding"], "ttl")
             return await berth.aio.devices(client=client)
 
@@ -305,7 +305,7 @@ class Answers(unittest.TestCase):
             return 200, {}
 
         async def hold(path):
-            async with berth.aio.lease(memory=1, client=berth.Client(socket=path)):
+            async with berth.aio.lease(memory="1MiB", client=berth.Client(socket=path)):
                 pass
 
         with Door(answer) as door:

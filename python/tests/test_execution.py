@@ -130,7 +130,7 @@ class Executed(unittest.TestCase):
             self.assertEqual(done.moved, "lease %s, which it runs under, is for GPU-3" % held.id)
             with self.assertRaisesRegex(ValueError, "cannot run on GPU-3, .*: the plan has GPU-7, GPU-8 for it"):
                 self.plan(dict(pipeline, candidates=["GPU-7", "GPU-8"]), a=lambda x: x).run(1)
-        with berth.lease(memory=16, gpu="GPU-7", client=plan.client):
+        with berth.lease(memory="16MiB", gpu="GPU-7", client=plan.client):
             with self.assertRaisesRegex(ValueError, "needs 64 MiB, and lease .* has 16: lease as much"):
                 plan.execute(1)
         with berth.lease(gpu="GPU-7", client=plan.client):  # of a slot: it promises no memory

@@ -95,7 +95,7 @@ class Life(DaemonCase):
             (seen,) = [x for x in self.daemon.leases()["leases"] if x["id"] == gpu.id]
             self.assertTrue(seen["exclusive"])
             with self.assertRaises(berth.Problem):
-                berth.lease(memory=1, gpu=1, timeout=0).acquire()
+                berth.lease(memory="1MiB", gpu=1, timeout=0).acquire()
 
     def test_pool(self):
         with berth.pool("4GiB", name="render", gpu=0) as pool:
@@ -130,7 +130,7 @@ class Life(DaemonCase):
     def test_one_device_and_no_other(self):
         uuid = self.daemon.client.call("GET", "/api/gpu/status/all")["gpus"][2]["device"]["uuid"]
         for wish in (2, "2", uuid):
-            with berth.lease(memory=1, gpu=wish) as gpu:
+            with berth.lease(memory="1MiB", gpu=wish) as gpu:
                 self.assertEqual(gpu.uuid, uuid)
 
     def test_released_whatever_happens(self):
@@ -154,7 +154,7 @@ class Life(DaemonCase):
             "    if os.fork() == 0:\n"
             "        gpu.release()\n"
             "        assert berth.current() is None\n"
-            "        with berth.lease(memory=16) as own: pass\n"
+            "        with berth.lease(memory='16MiB') as own: pass\n"
             "        os._exit(0)\n"
             "    assert os.wait()[1] == 0\n"
             "    print(gpu.id, flush=True)\n"
@@ -172,7 +172,7 @@ class Life(DaemonCase):
             berth.lease(memory="900GiB", timeout=0).acquire()
         self.assertEqual(caught.exception.code, "insufficient_memory")
         with self.assertRaises(berth.Problem) as caught:
-            berth.lease(memory=1, policy="best").acquire()
+            berth.lease(memory="1MiB", policy="best").acquire()
         self.assertEqual(caught.exception.code, "invalid_request")
         self.assertTrue(caught.exception.fields)
 
@@ -331,7 +331,7 @@ class Functions(DaemonCase):
         ids = []
 
         class Model:
-            @berth.lease(memory=16, name="model")
+            @berth.lease(memory="16MiB", name="model")
             def answer(self):
                 together.wait(PATIENCE)
                 ids.append(berth.current().id)
@@ -345,7 +345,7 @@ class Functions(DaemonCase):
 
     def test_what_is_asked_for_and_told(self):
         told = []
-        wanted = berth.lease(memory=16, gpu=2, timeout=0)
+        wanted = berth.lease(memory="16MiB", gpu=2, timeout=0)
         wanted.on_stop(told.append)
 
         @wanted
@@ -378,7 +378,7 @@ class Functions(DaemonCase):
                 berth.lease()(thing)
         with self.assertRaisesRegex(TypeError, r'write @berth.lease\("4GiB"\)'):
             berth.lease(values)
-        with berth.lease(memory=16) as gpu:
+        with berth.lease(memory="16MiB") as gpu:
             with self.assertRaisesRegex(RuntimeError, "it is held"):
                 gpu(self.held)
 

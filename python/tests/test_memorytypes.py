@@ -39,8 +39,9 @@ class Declaring(unittest.TestCase):
 
 class Amounts(unittest.TestCase):
     def test_numbers_that_were_probably_meant_as_gib(self):
-        with self.assertWarnsRegex(UserWarning, 'memory 4 is 4 MiB: write "4GiB" for GiB, or "4MiB"'):
-            self.assertEqual(asked(4), 4)
+        for amount in (4, "4", 63):
+            with self.assertRaisesRegex(ValueError, 'memory %s has no unit: write "%sGiB" or "%sMiB"' % (amount, amount, amount)):
+                asked(amount)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             self.assertEqual([asked(a) for a in (0, 64, 4096, "4MiB", "4GiB")], [0, 64, 4096, 4, 4096])
@@ -49,11 +50,11 @@ class Amounts(unittest.TestCase):
         nobody = berth.Client("/nonexistent/socket")
 
         def with_lease():
-            with berth.lease(4, client=nobody):
+            with berth.lease("4GB", client=nobody):
                 pass
 
         for call in (
-            lambda: asked(4), lambda: mib("1GB"), lambda: berth.allocate("a", 4, client=nobody), lambda: berth.allocate("a", "1GB", client=nobody),
+            lambda: mib("1GB"), lambda: berth.allocate("a", "1GB", client=nobody),
             lambda: berth.lease("1GB", client=nobody).acquire(), with_lease, lambda: berth.memory("torch", memory_mb="1GB"),
         ):  # fmt: skip
             with warnings.catch_warnings(record=True) as told:

@@ -168,22 +168,22 @@ class Case(unittest.TestCase):
 class Waking(Case):
     def test_nobody_is_asked_about_a_lease_that_is_not_parkable(self):
         self.daemon.lease["parkable"] = False
-        with berth.lease(memory=1, client=self.client) as gpu, gpu.use():
+        with berth.lease(memory="1MiB", client=self.client) as gpu, gpu.use():
             self.assertFalse(gpu.parkable)
-            with berth.lease(memory=1, client=self.client):
+            with berth.lease(memory="1MiB", client=self.client):
                 pass
         self.assertEqual(self.asked("wake", "mine"), [("mine", None)] * 2)  # the releases
 
     def test_the_request_says_so(self):
-        with berth.lease(memory=1, parkable=True, client=self.client) as gpu:
+        with berth.lease(memory="1MiB", parkable=True, client=self.client) as gpu:
             self.assertEqual(gpu.env["BERTH_PARKABLE"], "1")
         self.assertTrue(self.door.calls[0][2]["parkable"])
-        with berth.lease(memory=1, client=self.client):
+        with berth.lease(memory="1MiB", client=self.client):
             pass
         self.assertNotIn("parkable", self.door.calls[-2][2])
 
     def test_use(self):
-        with berth.lease(memory=1, parkable=True, client=self.client) as gpu:
+        with berth.lease(memory="1MiB", parkable=True, client=self.client) as gpu:
             with gpu.use() as same:
                 self.assertIs(same, gpu)
             self.assertEqual(self.asked("wake"), [("wake", {"fence": 7})] * 2)  # it said so when it was granted too
@@ -196,7 +196,7 @@ class Waking(Case):
 
     def test_a_daemon_that_knows_no_waking(self):
         self.daemon.refusals["wake"] = [problem(409, "cannot_resume", "not now")]
-        with berth.lease(memory=1, parkable=True, client=self.client) as gpu:
+        with berth.lease(memory="1MiB", parkable=True, client=self.client) as gpu:
             self.assertTrue(gpu.held)  # it is told again when the lease is used
             self.assertEqual(self.daemon.refusals["wake"], [])
 
@@ -208,7 +208,7 @@ class Waking(Case):
         async def enter():
             await waited.__aenter__()
 
-        held, waited = (module.lease(memory=1, parkable=True, client=self.client) for module in (berth, berth.aio))
+        held, waited = (module.lease(memory="1MiB", parkable=True, client=self.client) for module in (berth, berth.aio))
         for gpu, acquire in ((held, held.acquire), (waited, lambda: asyncio.run(enter()))):
             self.daemon.deleted.clear()
             with mock.patch.object(leasing, "waking", interrupted), self.assertRaises(KeyboardInterrupt):
@@ -217,8 +217,8 @@ class Waking(Case):
             self.assertEqual((gpu.held, berth.current()), (False, None))
 
     def test_another_lease_wakes_what_the_process_has(self):
-        with berth.lease(memory=1, parkable=True, client=self.client):
-            with berth.lease(memory=1, client=self.client):
+        with berth.lease(memory="1MiB", parkable=True, client=self.client):
+            with berth.lease(memory="1MiB", client=self.client):
                 pass
         self.assertEqual([word for word, _ in self.asked("leases", "wake", "mine")], ["leases", "wake", "wake", "leases", "wake", "mine", "mine"])
 
@@ -228,7 +228,7 @@ class Waking(Case):
             "BERTH_PARKABLE": "1", "BERTH_SOCKET": self.door.path,
         }  # fmt: skip
         with mock.patch.dict(os.environ, started):
-            with berth.lease(memory=1):
+            with berth.lease(memory="1MiB"):
                 pass
             with berth.current() as gpu:
                 self.assertEqual(gpu.id, "mine")
@@ -238,27 +238,27 @@ class Waking(Case):
         self.assertEqual(len(self.asked("wake")), 3)
 
     def test_a_lease_that_does_not_want_to_wait(self):
-        with berth.lease(memory=1, parkable=True, client=self.client):
-            with berth.lease(memory=1, timeout=0, client=self.client):
+        with berth.lease(memory="1MiB", parkable=True, client=self.client):
+            with berth.lease(memory="1MiB", timeout=0, client=self.client):
                 pass
             self.assertEqual(self.asked("resume"), [])  # it is not parked
             self.daemon.lease["state"] = "parked"
             self.daemon.refusals["resume"] = [problem(409, "insufficient_memory", "no room")]
             with self.assertRaisesRegex(berth.Problem, "no room"):
-                berth.lease(memory=1, timeout=PATIENCE, client=self.client).acquire()
+                berth.lease(memory="1MiB", timeout=PATIENCE, client=self.client).acquire()
             ((_, body),) = self.asked("resume")
             self.assertEqual((body["fence"], 0 < body["timeout_seconds"] <= PATIENCE), (7, True))
 
     def test_a_lease_that_is_being_parked(self):
         states = ["parking", "parking", "parked"]
-        with mock.patch.object(waking, "LOOK", 0.001), berth.lease(memory=1, parkable=True, client=self.client):
+        with mock.patch.object(waking, "LOOK", 0.001), berth.lease(memory="1MiB", parkable=True, client=self.client):
             self.daemon.refusals["GET"] = [(200, dict(self.daemon.lease, state=state)) for state in states]
             self.daemon.refusals["resume"] = [problem(409, "wrong_state", "it is active")]  # its turn came first
-            with berth.lease(memory=1, timeout=60, client=self.client):
+            with berth.lease(memory="1MiB", timeout=60, client=self.client):
                 self.assertEqual(len(self.asked("resume")), 1)
 
     def test_errors(self):
-        with berth.lease(memory=1, parkable=True, client=self.client) as gpu:
+        with berth.lease(memory="1MiB", parkable=True, client=self.client) as gpu:
             for refusal in (problem(404, "unknown_allocation"), problem(409, "stale_fence"), problem(409, "lease_ended")):
                 self.daemon.refusals["wake"] = [refusal]
                 with gpu.use():
@@ -277,7 +277,7 @@ class Waking(Case):
             gpu._client = self.client
 
     def test_a_parked_lease_is_released_when_it_is_back(self):
-        with berth.lease(memory=1, parkable=True, client=self.client):
+        with berth.lease(memory="1MiB", parkable=True, client=self.client):
             self.daemon.refusals["DELETE"] = [problem(409, "parked", "is parked")] * 2
         self.assertTrue(self.daemon.deleted.wait(PATIENCE))
         self.assertEqual([word for word, _ in self.asked("wake", "DELETE")], ["wake", "mine", "mine", "wake", "mine"])
@@ -286,7 +286,7 @@ class Waking(Case):
 class Told(Case):
     def test_before_and_after(self):
         leaves, back = queue.Queue(), queue.Queue()
-        with berth.lease(memory=1, on_park=leaves.put, client=self.client) as gpu:
+        with berth.lease(memory="1MiB", on_park=leaves.put, client=self.client) as gpu:
             gpu.on_resume(back.put)
             for number, code, data in (
                 (1, "lease_parking", {"fence": 6}),  # of an earlier lease
@@ -309,7 +309,7 @@ class Aio(Case):
     def test_the_same_in_a_loop(self):
         async def main():
             told = asyncio.Queue()
-            async with berth.aio.lease(memory=1, parkable=True, on_park=told.put, client=self.client) as gpu:
+            async with berth.aio.lease(memory="1MiB", parkable=True, on_park=told.put, client=self.client) as gpu:
                 self.daemon.stream.put({"id": 1, "code": "lease_parking", "lease": "mine", "data": {"fence": 7}})
                 self.assertEqual((await asyncio.wait_for(told.get(), PATIENCE)).code, "lease_parking")
                 async with gpu.use():
@@ -319,7 +319,7 @@ class Aio(Case):
                 await gpu.wake()
                 self.assertEqual(await gpu.resize("1GiB", timeout=3), {})
                 self.assertEqual(gpu.memory_mb, 1024)
-                async with berth.aio.lease(memory=1, client=self.client):
+                async with berth.aio.lease(memory="1MiB", client=self.client):
                     pass
 
         asyncio.run(main())

@@ -55,7 +55,7 @@ class Callbacks(DaemonCase):
         self.on(["lease_granted", "monitoring"], lease="nobody")
         self.on(None, severity="critical")
         self.on("lease_granted")
-        with berth.lease(memory=16) as gpu:
+        with berth.lease(memory="16MiB") as gpu:
             self.on("lease_released", lease=gpu)
             granted = gpu.id
         # Two callbacks have two threads, so their order is not promised.
@@ -162,7 +162,7 @@ class Callbacks(DaemonCase):
         berth.config.set(history_size=None)
 
     def test_events(self):
-        with berth.lease(memory=16) as gpu:
+        with berth.lease(memory="16MiB") as gpu:
             kept = list(berth.events(lease=gpu, follow=False))
             self.assertEqual([event.code for event in kept], ["lease_granted"])
             self.assertEqual(list(berth.events(lease=gpu.id, after=kept[0].id, follow=False)), [])
@@ -174,9 +174,9 @@ class Stops(DaemonCase):
         self.heard = queue.Queue()
 
     def test_a_device_that_is_too_hot(self):
-        wanted = berth.lease(memory=16, gpu=3)
+        wanted = berth.lease(memory="16MiB", gpu=3)
         wanted.on_stop(self.heard.put)  # before it is held
-        with wanted as gpu, berth.lease(memory=16, gpu=2) as other:
+        with wanted as gpu, berth.lease(memory="16MiB", gpu=2) as other:
             self.assertEqual((gpu.stop_requested, gpu.stop_reason), (False, ""))
             berth.config.set(devices={gpu.uuid: HOT})
             self.addCleanup(berth.config.set, devices={gpu.uuid: None})
@@ -189,13 +189,13 @@ class Stops(DaemonCase):
             self.assertFalse(other.stop_requested)
 
     def test_a_lease_that_somebody_ends(self):
-        with berth.lease(memory=16) as gpu:
+        with berth.lease(memory="16MiB") as gpu:
             berth.release(gpu.id)
             self.assertTrue(gpu.stop_requested)  # found among what was said before
             self.assertIn("was released", gpu.stop_reason)
 
     def test_giving_it_back_is_no_request(self):
-        with berth.lease(memory=16) as gpu:
+        with berth.lease(memory="16MiB") as gpu:
             gpu.on_stop(self.heard.put)
             self.assertFalse(gpu.stop_requested)
         with gpu:
@@ -203,11 +203,11 @@ class Stops(DaemonCase):
         self.assertFalse(gpu.stop_requested)
         self.assertTrue(self.heard.empty())
         with self.assertRaisesRegex(RuntimeError, "not held"):
-            berth.lease(memory=16).stop_requested
+            berth.lease(memory="16MiB").stop_requested
 
     def test_an_earlier_lease_of_the_same_id(self):
-        berth.deallocate(berth.allocate("again", 16).id)
-        given = berth.allocate("again", 16)
+        berth.deallocate(berth.allocate("again", "16MiB").id)
+        given = berth.allocate("again", "16MiB")
         self.addCleanup(berth.deallocate, "again")
         variables = {"BERTH_LEASE": "again", "BERTH_FENCE": str(given.fence), "BERTH_GPUS": given.gpu}
         with mock.patch.dict(os.environ, variables):
@@ -215,7 +215,7 @@ class Stops(DaemonCase):
             self.assertFalse(berth.current().stop_requested)
 
     def test_many(self):
-        held = [berth.lease(memory=1, slots=0) for _ in range(70)]
+        held = [berth.lease(memory="1MiB", slots=0) for _ in range(70)]
         for lease in held:
             lease.on_stop(self.heard.put)
             lease.acquire()
@@ -228,7 +228,7 @@ class Stops(DaemonCase):
         self.assertEqual(heard, {held[3].id, held[69].id})
 
     def test_a_daemon_that_is_away(self):
-        with berth.lease(memory=16) as gpu:
+        with berth.lease(memory="16MiB") as gpu:
             self.daemon.kill()
             gpu.on_stop(self.heard.put)
             self.assertFalse(gpu.stop_requested)

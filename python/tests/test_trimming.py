@@ -84,7 +84,7 @@ class OnRequest(unittest.TestCase):
             return 201, granted
 
         with Door(answer) as door, mock.patch.object(trimming, "trim", lambda: trims.put("trimmed")):
-            with berth.lease(memory=1, trim_on_request=True, client=berth.Client(socket=door.path)):
+            with berth.lease(memory="1MiB", trim_on_request=True, client=berth.Client(socket=door.path)):
                 stream.put({"id": 5, "code": "reclaim", "lease": "other"})
                 stream.put({"id": 6, "code": "reclaim", "lease": "mine"})
                 self.assertEqual(trims.get(timeout=PATIENCE), "trimmed")

@@ -33,7 +33,7 @@ def used(gpu):
         return state(gpu)
 
 def beside(gpu, timeout=None):
-    with berth.lease(memory=16, timeout=timeout):
+    with berth.lease(memory="16MiB", timeout=timeout):
         return state(gpu)
 
 async def loop():

@@ -12,7 +12,7 @@ from ..answers import Allocation, Ended
 from ..calls import Request
 from ..client import BerthError, Client, NoDaemon, Problem
 from ..leasing import give_back_later, perhaps_parked, request_of, stands
-from ..memorytypes import Amount, mib
+from ..memorytypes import Amount, asked
 from ..persisting import persisting
 from ..subscriptions import Callback, Deliver
 from .subscriptions import LoopCourier
@@ -102,11 +102,11 @@ class Lease(leasing.Lease):
             give_back_later(client, body["id"], None)
             raise
         try:
-            asked = await self._asked_ahead(client, granted)
+            known = await self._asked_ahead(client, granted)
         except BaseException:
             self._give_back_later(granted)
             raise
-        self._hold(client, granted, *asked)
+        self._hold(client, granted, *known)
         try:
             await run(self._announcing())
         except BaseException:
@@ -163,7 +163,7 @@ class Lease(leasing.Lease):
         await run(self._named(calls.wake))
 
     async def resize(self, memory: Amount, timeout: Optional[float] = None) -> Dict[str, str]:  # type: ignore[override]
-        with self._resizing(mib(memory)) as change:
+        with self._resizing(asked(memory)) as change:
             self._take_size(change, await run(self._named(calls.resize, memory, timeout=timeout)))
         return change.limits
 
