@@ -4,15 +4,22 @@ room for them. They outlive this process and the daemon."""
 from __future__ import annotations
 
 import datetime
+import functools
+import operator
 import os
 import time as clock
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, TypeVar, Union
 
 from . import answers, calls
 from .asking import answered, run
 from .calls import Call
 from .client import BerthError, Client, Problem
-from .memorytypes import Amount, mib
+from .memorytypes import Amount, asked
+
+if TYPE_CHECKING:
+    from typing_extensions import ParamSpec
+
+    Args = ParamSpec("Args")
 
 OVER = ("done", "failed", "cancelled", "timed_out", "lost")
 OF_ANOTHER = ("BERTH_JOB", "BERTH_TASK", "BERTH_LEASE", "BERTH_FENCE", "BERTH_MINDER")  # about the job that this process runs under
@@ -23,114 +30,152 @@ When = Union[str, datetime.datetime, None]
 Made = TypeVar("Made")
 
 
-def submission(kind: Callable[[answers.Job, Optional[Client]], Made]) -> Callable[..., Call[Made]]:
-    """Returns the call that submits a job, and makes one of a kind of it."""
+def submission(
+    command: Command,
+    *,
+    memory: Amount = 0,
+    gpus: int = 1,
+    slots: Optional[int] = None,
+    name: Optional[str] = None,
+    service: Optional[str] = None,
+    gpu: Union[int, str, None] = None,
+    where: Optional[str] = None,
+    policy: Optional[str] = None,
+    prefer: Union[int, str, None] = None,
+    priority: Optional[int] = None,
+    timeout: Optional[float] = None,
+    time: Optional[float] = None,
+    compute: Optional[int] = None,
+    isolation: Optional[str] = None,
+    parkable: Union[bool, str] = False,
+    exclusive: bool = False,
+    array: Union[str, Iterable[int], None] = None,
+    params: Optional[Mapping[str, Any]] = None,
+    after: Sequence[Union[str, "Job"]] = (),
+    after_any: Sequence[Union[str, "Job"]] = (),
+    after_failed: Sequence[Union[str, "Job"]] = (),
+    begin: When = None,
+    hold: bool = False,
+    retry: int = 0,
+    requeue: Union[bool, str] = False,
+    signal: Optional[str] = None,
+    signal_seconds: Optional[float] = None,
+    output: Optional[str] = None,
+    error: Optional[str] = None,
+    directory: Optional[str] = None,
+    environment: Optional[Mapping[str, str]] = None,
+    cpus: Optional[float] = None,
+    host_memory: Amount = 0,
+    comment: Optional[str] = None,
+    client: Optional[Client] = None,
+) -> Call[answers.Job]:
+    """Submits a job, and returns it as soon as the daemon has written it down::
 
-    def submit(
-        command: Command,
-        *,
-        memory: Amount = 0,
-        gpus: int = 1,
-        slots: Optional[int] = None,
-        name: Optional[str] = None,
-        service: Optional[str] = None,
-        gpu: Union[int, str, None] = None,
-        where: Optional[str] = None,
-        policy: Optional[str] = None,
-        prefer: Union[int, str, None] = None,
-        priority: Optional[int] = None,
-        timeout: Optional[float] = None,
-        time: Optional[float] = None,
-        compute: Optional[int] = None,
-        isolation: Optional[str] = None,
-        parkable: Union[bool, str] = False,
-        exclusive: bool = False,
-        array: Optional[str] = None,
-        params: Optional[Mapping[str, Sequence[Any]]] = None,
-        after: Sequence[Union[str, "Job"]] = (),
-        after_any: Sequence[Union[str, "Job"]] = (),
-        after_failed: Sequence[Union[str, "Job"]] = (),
-        begin: When = None,
-        hold: bool = False,
-        retry: int = 0,
-        requeue: Union[bool, str] = False,
-        signal: Optional[str] = None,
-        signal_seconds: Optional[float] = None,
-        output: Optional[str] = None,
-        error: Optional[str] = None,
-        directory: Optional[str] = None,
-        environment: Optional[Mapping[str, str]] = None,
-        cpus: Optional[float] = None,
-        host_memory: Amount = 0,
-        comment: Optional[str] = None,
-        client: Optional[Client] = None,
-    ) -> Call[Job]:
-        """Submits a job, and returns it as soon as the daemon has written it down::
+        job = berth.submit(["python", "train.py"], memory="8GiB", name="train")
+        print(job.id, job.wait(), job.log())
 
-            job = berth.submit(["python", "train.py"], memory="8GiB", name="train")
-            print(job.id, job.wait(), job.log())
+    The daemon runs the command as the user of this process, in this folder and with
+    this environment, when there is room and its turn has come. The job needs neither
+    this process nor the daemon of now: it survives the end of both.
 
-        The daemon runs the command as the user of this process, in this folder and with
-        this environment, when there is room and its turn has come. The job needs neither
-        this process nor the daemon of now: it survives the end of both.
-
-        command   the program and its arguments, or a text for a shell. {NAME} stands for
-                  the value of a parameter
-        memory    on each device; none: what earlier runs of the name used, or else a
-                  device alone
-        gpus, slots, gpu, where, policy, prefer, priority, service, parkable, exclusive, comment
-                  as for :func:`lease`
-        name      the id begins with it, which others can read
-        timeout   give up if there is no room this many seconds after it could begin;
-                  None: wait as long as it takes
-        time      the job ends after this many seconds
-        signal    what the command gets ``signal_seconds`` (60) before that, as in "USR1"
-        compute   percent of the multiprocessors, by MPS
-        isolation "cgroup": the kernel keeps it from other GPUs
-        array     a task for each number: "1-20", "1,3,7", "0-100:10"; "%4" at the end:
-                  at most 4 at a time
-        params    a task for each combination of values: {"lr": [0.1, 0.01]}
-        after     jobs that must succeed first; ``after_any``: that must end first;
-                  ``after_failed``: that must end first, and one not well
-        begin     not before this time
-        hold      not before :meth:`Job.unhold`
-        retry     how often a task that fails is run again
-        requeue   True: queue it again after a reboot or the fault of a device; "time":
-                  also after its time limit
-        output    file for what it prints; "%j" is the id, "%n" the try. None: berth-ID.log
-                  in its folder
-        error     file for its errors; None: the same
-        directory, environment
-                  None: those of this process
-        cpus, host_memory
-                  what each task may use of the machine at most
-        """
-        if requeue not in (True, False, "machine", "time"):
-            raise ValueError("requeue is %r: use True, False or 'time'" % (requeue,))
-        body = {
-            "command": ["/bin/sh", "-c", command] if isinstance(command, str) else [os.fspath(word) for word in command],
-            "name": name, "array": array, "params": _params(params), "after": _ids(after),
-            "after_any": _ids(after_any), "after_failed": _ids(after_failed), "begin": calls.moment(begin),
-            "hold": hold or None, "retry": retry or None, "requeue": "machine" if requeue is True else requeue or None,
-            "signal": signal, "signal_seconds": signal_seconds, "output": output, "error": error, "cpus": cpus,
-            "host_memory_mb": mib(host_memory) or None, "compute_percent": compute, "umask": _umask(),
-            "directory": os.path.abspath(directory or os.getcwd()), "environment": _environment(environment),
-        }  # fmt: skip
-        body["lease"] = calls.given({
-            "memory_mb": mib(memory) or None, "gpus": gpus, "slots": slots, "service": service,
-            "gpu": None if gpu is None else str(gpu), "where": where, "policy": policy,
-            "prefer": None if prefer is None else str(prefer), "priority": priority, "timeout_seconds": timeout,
-            "time_limit_seconds": time, "isolation": isolation, "comment": comment,
-            "exclusive": exclusive or None, **calls.may_park(parkable),
-        })  # fmt: skip
-        return kind((yield from calls.submit_job(body, client=client)), client)
-
-    return submit
+    command   the program and its arguments, or a text for a shell. {NAME} stands for
+              the value of a parameter
+    memory    on each device; none: what earlier runs of the name used, or else a
+              device alone
+    gpus, slots, gpu, where, policy, prefer, priority, service, parkable, exclusive, comment
+              as for :func:`lease`
+    name      the id begins with it, which others can read
+    timeout   give up if there is no room this many seconds after it could begin;
+              None: wait as long as it takes
+    time      the job ends after this many seconds
+    signal    what the command gets ``signal_seconds`` (60) before that, as in "USR1"
+    compute   percent of the multiprocessors, by MPS
+    isolation "cgroup": the kernel keeps it from other GPUs
+    array     a task for each number: range(20), [1, 3, 7], or a text such as "1-20",
+              "0-100:10"; "%4" at the end of it: at most 4 at a time
+    params    a task for each combination of values: {"lr": [0.1, 0.01], "seed": 1}
+    after     jobs that must succeed first; ``after_any``: that must end first;
+              ``after_failed``: that must end first, and one not well
+    begin     not before this time
+    hold      not before :meth:`Job.unhold`
+    retry     how often a task that fails is run again
+    requeue   True: queue it again after a reboot or the fault of a device; "time":
+              also after its time limit
+    output    file for what it prints; "%j" is the id, "%n" the try. None: berth-ID.log
+              in its folder
+    error     file for its errors; None: the same
+    directory, environment
+              None: those of this process
+    cpus, host_memory
+              what each task may use of the machine at most
+    """
+    if requeue not in (True, False, "machine", "time"):
+        raise ValueError("requeue is %r: use True, False or 'time'" % (requeue,))
+    body = {
+        "command": ["/bin/sh", "-c", command] if isinstance(command, str) else [os.fspath(word) for word in command],
+        "name": name, "array": _array(array), "params": _params(params), "after": _ids(after),
+        "after_any": _ids(after_any), "after_failed": _ids(after_failed), "begin": calls.moment(begin),
+        "hold": hold or None, "retry": retry or None, "requeue": "machine" if requeue is True else requeue or None,
+        "signal": signal, "signal_seconds": signal_seconds, "output": output, "error": error, "cpus": cpus,
+        "host_memory_mb": asked(host_memory) or None, "compute_percent": compute, "umask": _umask(),
+        "directory": os.path.abspath(directory or os.getcwd()), "environment": _environment(environment),
+    }  # fmt: skip
+    body["lease"] = calls.given({
+        "memory_mb": asked(memory) or None, "gpus": gpus, "slots": slots, "service": service,
+        "gpu": None if gpu is None else str(gpu), "where": where, "policy": policy,
+        "prefer": None if prefer is None else str(prefer), "priority": priority, "timeout_seconds": timeout,
+        "time_limit_seconds": time, "isolation": isolation, "comment": comment,
+        "exclusive": exclusive or None, **calls.may_park(parkable),
+    })  # fmt: skip
+    return (yield from calls.submit_job(body, client=client))
 
 
-def _params(params: Optional[Mapping[str, Sequence[Any]]]) -> Optional[List[Dict[str, Any]]]:
-    values = {name: [str(value) for value in several] for name, several in (params or {}).items()}
+def of_kind(
+    ask: "Callable[Args, Call[answers.Job]]", kind: Callable[[answers.Job, Optional[Client]], Made]
+) -> "Callable[Args, Call[Made]]":
+    """Returns the call that makes a kind of job of what another call answers."""
+
+    @functools.wraps(ask)
+    def call(*args: "Args.args", **kwargs: "Args.kwargs") -> Call[Made]:
+        client: Any = kwargs.get("client")
+        return _made(ask(*args, **kwargs), kind, client)
+
+    call.__annotations__ = {**ask.__annotations__, "return": "Call[Job]"}
+    return call
+
+
+def _made(
+    call: Call[answers.Job], kind: Callable[[answers.Job, Optional[Client]], Made], client: Optional[Client]
+) -> Call[Made]:
+    return kind((yield from call), client)
+
+
+def _array(array: Union[str, Iterable[int], None]) -> Optional[str]:
+    """Writes the numbers of tasks as the API takes them."""
+    if array is None or isinstance(array, str):
+        return array
+    wrong = 'array is range(20), a list of numbers, or a text such as "1-20", not %r' % (array,)
+    try:
+        numbers = [operator.index(number) for number in array]
+    except TypeError:
+        raise TypeError(wrong) from None
+    if not numbers:
+        raise ValueError(wrong + ": it has no numbers")
+    if isinstance(array, range) and len(array) > 1:
+        return "%d-%d:%d" % (min(array), max(array), abs(array.step))
+    return ",".join(str(number) for number in numbers)
+
+
+def _params(params: Optional[Mapping[str, Any]]) -> Optional[List[Dict[str, Any]]]:
+    if not isinstance(params or {}, Mapping):
+        raise TypeError('params is a dictionary such as {"lr": [0.1, 0.01]}, not %r' % (params,))
+    values = {name: [str(value) for value in _values(several)] for name, several in (params or {}).items()}
     return [{"name": name, "values": several} for name, several in values.items()] or None
+
+
+def _values(value: Any) -> Iterable[Any]:
+    """Returns the values of a parameter, which may be one."""
+    return [value] if isinstance(value, (str, bytes)) or not isinstance(value, Iterable) else value
 
 
 def _ids(jobs: Sequence[Union[str, "Job"]]) -> Optional[List[str]]:
@@ -154,14 +199,9 @@ def _umask() -> Optional[int]:
         return None
 
 
-def finding(kind: Callable[[answers.Job, Optional[Client]], Made]) -> Callable[..., Call[Made]]:
-    """Returns the call that finds a job, and makes one of a kind of it."""
-
-    def find_job(id: str, *, client: Optional[Client] = None) -> Call[Job]:
-        """Returns a job or a task by its id, also after its end."""
-        return kind((yield from calls.get_job(id, client=client)), client)
-
-    return find_job
+def finding(id: str, *, client: Optional[Client] = None) -> Call[answers.Job]:
+    """Returns a job or a task by its id, also after its end."""
+    return (yield from calls.get_job(id, client=client))
 
 
 class Job:
@@ -274,5 +314,5 @@ class Job:
                 yield 1.0 if until is None else min(1.0, max(until - clock.monotonic(), 0.0))
 
 
-submit = answered(submission(Job))
-find_job = answered(finding(Job))
+submit = answered(of_kind(submission, Job), "submit")
+find_job = answered(of_kind(finding, Job), "find_job")

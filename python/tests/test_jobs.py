@@ -21,7 +21,7 @@ class Requests(unittest.TestCase):
     """What submit asks for, without a daemon."""
 
     def asked(self, *args, **kwargs):
-        request = next(submission(berth.Job)(*args, **kwargs))
+        request = next(submission(*args, **kwargs))
         self.assertEqual((request.method, request.path), ("POST", "/api/jobs"))
         return request.body
 
@@ -32,6 +32,20 @@ class Requests(unittest.TestCase):
         self.assertEqual(body["directory"], os.getcwd())
         self.assertIn("PATH=" + os.environ["PATH"], body["environment"])
         self.assertEqual(set(body), {"command", "lease", "directory", "environment", "umask"})
+
+    def test_numbers_of_tasks(self):
+        for array, want in (
+            ("1-4%2", "1-4%2"), (range(20), "0-19:1"), (range(0, 100, 10), "0-90:10"), (range(9, 0, -2), "1-9:2"),
+            (range(3, 4), "3"), ([1, 3, 7], "1,3,7"), ((5,), "5"), (iter([2, 1]), "2,1"),
+        ):  # fmt: skip
+            self.assertEqual(self.asked("x", array=array)["array"], want)
+
+    def test_values_of_parameters(self):
+        body = self.asked("x", params={"lr": 0.1, "name": "resnet", "seed": range(2), "deep": True})
+        self.assertEqual(body["params"], [
+            {"name": "lr", "values": ["0.1"]}, {"name": "name", "values": ["resnet"]},
+            {"name": "seed", "values": ["0", "1"]}, {"name": "deep", "values": ["True"]},
+        ])  # fmt: skip
 
     def test_everything(self):
         before = berth.Job(berth.answers.Job(id="prep-1"))

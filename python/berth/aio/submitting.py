@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from .. import calls, submitting
-from ..submitting import finding, submission
+from ..submitting import finding, of_kind, submission
 from .asking import awaited
 from .transport import run
 
@@ -43,5 +43,5 @@ class Job(submitting.Job):
         return self
 
 
-submit = awaited(submission(Job))
-find_job = awaited(finding(Job))
+submit = awaited(of_kind(submission, Job), "submit")
+find_job = awaited(of_kind(finding, Job), "find_job")
