@@ -68,6 +68,11 @@ class Pipeline:
         found: Dict[str, Step] = {}
         for item in self.steps:
             step = item if isinstance(item, Step) else Step(item)
+            if not callable(step.function):
+                raise TypeError(
+                    "compile: %.60r is no function: give functions with @berth.memory(…); "
+                    "a plan of dictionaries goes to POST /api/plans" % (step.function,)
+                )
             name, number = step.label, 2
             while name in found and not step.name:
                 name, number = "%s-%d" % (step.label, number), number + 1
@@ -140,6 +145,7 @@ def compile(
     name: Optional[str] = None,
     gpu: Union[int, str, None] = None,
     python: Optional[str] = None,
+    probe: bool = True,
     client: Optional[Client] = None,
 ) -> "Plan":
     """Plans steps, or whole pipelines, before anything runs: which GPU, how
@@ -147,6 +153,8 @@ def compile(
     :class:`Pipeline` or several, or a dictionary of lists by name; ``name`` is
     for a list of functions, and is that of the program unless it is said. What
     cannot work is refused with a :class:`berth.Problem` that names every reason.
+    With ``probe=False`` nobody asks whether ``python`` can import the libraries
+    and whether they see the GPUs: for a plan on a machine without them.
 
     Under ``berth plan --run`` the plan is there already: steps of the pipeline
     that was started are held against it, and nothing is planned anew."""
@@ -160,12 +168,14 @@ def compile(
         for pipeline, shape in shapes.items():
             already.check(pipeline, shape)
         return Plan(already.document, functions, client, already)
-    return Plan(client.call("POST", "/api/plans", _request(pipelines, python or sys.executable)), functions, client)
+    return Plan(client.call("POST", "/api/plans", _request(pipelines, python or sys.executable, probe)), functions, client)
 
 
-def _request(pipelines: List[Pipeline], python: str) -> Dict[str, Any]:
+def _request(pipelines: List[Pipeline], python: str, probe: bool) -> Dict[str, Any]:
     libraries = {library for p in pipelines for step in p.named().values() for library in _needs(step)}
     body: Dict[str, Any] = {"pipelines": [p.document() for p in pipelines], "interpreter": python}
+    if not probe:
+        return body
     try:
         body["libraries"] = probe_libraries(python, libraries)
     except NoInterpreter as why:

@@ -40,6 +40,8 @@ def probe(python: str, libraries: Iterable[str], limit: float = LIMIT) -> Dict[s
     broken; then ``version``, ``reason`` and the GPUs it sees as ``devices``."""
     import concurrent.futures  # slow to import, and rarely needed
 
+    if not hasattr(os, "waitid"):
+        raise NoInterpreter("this system cannot try libraries: give probe=False, or plan where the program runs")
     path = _found(python)
     identity = _identified(path)
     names = sorted(set(libraries))

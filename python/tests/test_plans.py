@@ -115,6 +115,12 @@ class Sent(unittest.TestCase):
             self.assertNotIn("libraries", body)
             self.assertIn(python, body["probe_error"])
 
+    def test_libraries_that_nobody_asks_for(self):
+        with mock.patch.object(plans, "probe_libraries", side_effect=AssertionError("it was asked")):
+            with Door(lambda *_: (200, {"pipelines": []})) as door:
+                berth.compile([load], probe=False, client=berth.Client(socket=door.path))
+        self.assertEqual(sorted(door.calls[0][2]), ["interpreter", "pipelines"])
+
     def test_refused(self):
         answer = problem(422, "plan_refused", "compile: 1 problem")
         with self.assertRaises(berth.Problem):
