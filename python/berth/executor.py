@@ -17,13 +17,18 @@ import threading
 import time
 import weakref
 from concurrent.futures import Future
-from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, TypeVar, Union
 
 from .asking import devices
 from .callpickle import Dumps, Writer, loads, main_program, pack, unpack
 from .client import BerthError, Client
 from .maprun import NO_LIMIT, Folder, Runner, check_places, run_command, time_limit, worker_program
-from .memorytypes import Amount, mib
+from .memorytypes import Amount, asked
+
+if TYPE_CHECKING:
+    from typing_extensions import ParamSpec
+
+    Args = ParamSpec("Args")
 
 AHEAD = 0.05  # seconds; calls that take less than that together are sent before workers are free
 MOST_AHEAD = 512  # calls
@@ -101,7 +106,7 @@ class Executor(concurrent.futures.Executor):
             raise TypeError("executor: initializer must be a function, and %r is none" % (initializer,))
         command = run_command("executor", name or "executor", client, {
             "batch": 1, "cost": "none", "tries": 1, "workers": max_workers, "workers_per_gpu": workers_per_gpu,
-            "gpus": gpus, "memory": None if memory is None else "%dMiB" % mib(memory), "where": where, "service": service,
+            "gpus": gpus, "memory": None if memory is None else "%dMiB" % asked(memory), "where": where, "service": service,
             "timeout": time_limit("executor", "timeout", timeout) or "%dd" % NO_LIMIT,
             "ready_timeout": time_limit("executor", "ready_timeout", ready_timeout),
         })  # fmt: skip
@@ -123,7 +128,7 @@ class Executor(concurrent.futures.Executor):
         self._work = _Work(own, command, progress, min(most, default=0), workers_per_gpu, client)
         weakref.finalize(self, self._work.close).atexit = False  # one that is forgotten does its calls, and ends
 
-    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
+    def submit(self, fn: "Callable[Args, T]", /, *args: "Args.args", **kwargs: "Args.kwargs") -> "Future[T]":
         """Makes a call in a worker, and returns its future at once. The call is
         pickled here, and refused if that cannot be."""
         if not self._work.is_mine():
@@ -212,7 +217,9 @@ def _in_turn(futures: "Deque[Future[List[T]]]", more: "Iterator[Future[List[T]]]
             outcomes = futures[0].result(None if end is None else end - time.monotonic())
             futures.popleft()
             futures.extend(next_of(more))
-            yield from outcomes
+            outcomes.reverse()
+            while outcomes:
+                yield outcomes.pop()  # nothing here holds what the caller has
     finally:
         for future in futures:
             future.cancel()

@@ -14,7 +14,7 @@ import os
 import sys
 import time
 from typing import (
-    Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Union,
+    TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Literal, NamedTuple, Optional, Sequence, TypedDict, TypeVar, Union, overload,
 )  # fmt: skip
 
 from . import maparrays, workers
@@ -23,13 +23,19 @@ from .maphosts import away, gather
 from .mapkept import Kept, kept_file
 from .maprun import Folder, Runner, check_places, run_command, time_limit, worker_program, write
 from .mapsource import source_of
-from .memorytypes import mib
+from .memorytypes import asked
 from .mistakes import explained
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+Made = TypeVar("Made")
 
 LONGEST_RECORD = 16 << 20  # bytes; berth run takes no longer line
 AHEAD = 256  # batches whose outcomes imap holds while an earlier one is missing
 LATE = 0.01  # seconds that a record waits for others, so that many are sent at a time
 MOST = 512  # records that are sent at a time
+HEAD_START = "2s"  # what the first worker does in this time starts no others
 
 
 Outcome = Sequence[Any]  # the number of a record, and its outcome
@@ -56,6 +62,58 @@ class MapError(BerthError):
         super().__init__("map: %s: record %d: %s" % (many, first.index, first.error))
 
 
+class Rest(TypedDict, total=False):
+    """What map and imap take by name alone, without what decides about their types."""
+
+    read: Optional[Callable[[Any], Any]]
+    memory: Union[str, int, None]
+    where: Optional[str]
+    service: Optional[str]
+    timeout: Optional[float]
+    ready_timeout: Optional[float]
+    progress: bool
+    client: Optional[Client]
+    hosts: Union[str, Iterable[str], None]
+    files: Iterable[str]
+    python: Optional[str]
+    kubernetes: Optional[Dict[str, Any]]
+
+
+class Options(Rest, total=False):
+    """What map and imap take by name, without what decides about their types."""
+
+    gpus: Union[int, str]
+    batch: int
+    workers_per_gpu: int
+    io_threads: Optional[int]
+    ordered: bool
+    name: Optional[str]
+
+
+# A function that is typed gives outcomes of its type, unless failures may be among them.
+# fmt: off
+@overload
+def map(
+    function: Callable[..., Iterable[Made]], records: Iterable[Any], init: Optional[Callable[[], Any]] = None, *,
+    each: Literal[False] = False, write: None = None, errors: Literal["raise"] = "raise", **options: "Unpack[Options]",
+) -> List[Made]: ...
+@overload
+def map(
+    function: Callable[..., Made], records: Iterable[Any], init: Optional[Callable[[], Any]] = None, *,
+    each: Literal[True], write: None = None, errors: Literal["raise"] = "raise", **options: "Unpack[Options]",
+) -> List[Made]: ...
+@overload
+def map(
+    function: Callable[..., Any], records: Iterable[Any], init: Optional[Callable[[], Any]] = None, *,
+    each: bool = False, write: Callable[[Any], Made], errors: Literal["raise"] = "raise", **options: "Unpack[Options]",
+) -> List[Made]: ...
+@overload
+def map(
+    function: Callable[..., Any], records: Iterable[Any], init: Optional[Callable[[], Any]] = None, gpus: Union[int, str] = "all",
+    batch: int = 128, workers_per_gpu: int = 1, io_threads: Optional[int] = None, ordered: bool = True, name: Optional[str] = None, *,
+    each: bool = False, write: Optional[Callable[[Any], Any]] = None, errors: str = "raise", **options: "Unpack[Rest]",
+) -> List[Any]: ...
+# fmt: on
 @explained
 def map(
     function: Callable[..., Any],
@@ -130,6 +188,29 @@ def map(
     return outcomes
 
 
+# fmt: off
+@overload
+def imap(
+    function: Callable[..., Iterable[Made]], records: Iterable[Any], init: Optional[Callable[[], Any]] = None, *,
+    each: Literal[False] = False, write: None = None, errors: Literal["raise"] = "raise", **options: "Unpack[Options]",
+) -> Iterator[Made]: ...
+@overload
+def imap(
+    function: Callable[..., Made], records: Iterable[Any], init: Optional[Callable[[], Any]] = None, *,
+    each: Literal[True], write: None = None, errors: Literal["raise"] = "raise", **options: "Unpack[Options]",
+) -> Iterator[Made]: ...
+@overload
+def imap(
+    function: Callable[..., Any], records: Iterable[Any], init: Optional[Callable[[], Any]] = None, *,
+    each: bool = False, write: Callable[[Any], Made], errors: Literal["raise"] = "raise", **options: "Unpack[Options]",
+) -> Iterator[Made]: ...
+@overload
+def imap(
+    function: Callable[..., Any], records: Iterable[Any], init: Optional[Callable[[], Any]] = None, gpus: Union[int, str] = "all",
+    batch: int = 128, workers_per_gpu: int = 1, io_threads: Optional[int] = None, ordered: bool = True, name: Optional[str] = None, *,
+    each: bool = False, write: Optional[Callable[[Any], Any]] = None, errors: str = "raise", **options: "Unpack[Rest]",
+) -> Iterator[Any]: ...
+# fmt: on
 @explained
 def imap(
     function: Callable[..., Any],
@@ -261,10 +342,10 @@ class _Call:
         self.suspicious = False  # whether a record may have failed
         self._command = run_command("map", self._title, client, {
             "batch": batch, "workers_per_gpu": workers_per_gpu, "gpus": gpus,
-            "memory": None if memory is None else "%dMiB" % mib(memory), "where": where, "service": service,
+            "memory": None if memory is None else "%dMiB" % asked(memory), "where": where, "service": service,
             "timeout": time_limit("map", "timeout", timeout),
             "ready_timeout": time_limit("map", "ready_timeout", ready_timeout), "cost": "none" if self._in_turn else None,
-            "output_format": "numbered", "expect": len(records) if isinstance(records, collections.abc.Sized) else None,
+            "head_start": None if elsewhere else HEAD_START, "output_format": "numbered", "expect": len(records) if isinstance(records, collections.abc.Sized) else None,
         }) + elsewhere  # fmt: skip
 
     def outcomes(self) -> Iterator[List[Outcome]]:

@@ -29,7 +29,9 @@ Frame = Dict[str, Any]
 def serve(work: Dict[str, Any]) -> None:
     """Works on records until there are no more. ``work`` says what map was
     called with."""
-    with workers.saying_why(os.path.dirname(sys.argv[0])):
+    folder = os.path.dirname(sys.argv[0])
+    workers._FOLDERS.append(folder)
+    with workers.saying_why(folder):
         functions = {role: _load(role, **where) for role, where in work["functions"].items()}
     function, init = functions["function"], functions.get("init")
     process = workers._for_each(function) if work["each"] else function
@@ -37,7 +39,7 @@ def serve(work: Dict[str, Any]) -> None:
         process = _readable(process)
     beside = _Beside(functions.get("read"), functions.get("write"), work["io_threads"])
     pipes = workers._open()
-    with workers.saying_why(os.path.dirname(sys.argv[0])):
+    with workers.saying_why(folder):
         state = () if init is None else (init(),)
     if current() is not None:
         trim_on_request()

@@ -162,12 +162,10 @@ def _work(process: Callable[..., Any], state: Tuple[Any, ...], batch: Dict[str, 
     except Exception as why:
         if of_the_process(why):
             return _given_up(id, why)
-        if len(batch.get("records", ())) == 1:
-            _show(why)  # the record is found; where it failed goes to the log
-        elif isinstance(why, Miscounted) and not _SHOWN.setdefault(("miscounted", 0), 0):
-            _SHOWN["miscounted", 0] = 1
-            # One by one they may pass, and nobody would know that the function is wrong.
-            print("%s. Its records are given to it in smaller batches now." % why, file=sys.stderr, flush=True)
+        # Where a record failed goes to the log when it is found. After a wrong number of
+        # outcomes single records may pass, and nobody would know that the function is wrong.
+        if len(batch.get("records", ())) == 1 or isinstance(why, Miscounted):
+            (_hint if SINGLY in str(why) else _show)(why)
         return {"type": "error", "id": id, "text": _text(why)}
 
 
@@ -216,6 +214,32 @@ def _line(frame: Dict[str, Any], encode: Optional[Callable[[Any], str]] = None) 
 
 
 _SHOWN: Dict[Tuple[str, int], int] = {}  # how often a failure was met, by its place in the code
+_FOLDERS: List[str] = []  # the one that the workers of a map share, if this is one of them
+
+
+def _hint(why: Exception) -> None:
+    """Shows the failure of a function that seems to be meant for single records, once for
+    all workers of a map."""
+    met = _SHOWN["each", 0] = _SHOWN.get(("each", 0), 0) + 1
+    if met > 1 or not all(_is_first(folder, "each") for folder in _FOLDERS):
+        return
+    if isinstance(why, Miscounted):
+        print("%s. Its records are given to it in smaller batches now." % why, file=sys.stderr, flush=True)
+    elif isinstance(why, BerthError):  # no line of the function is to blame
+        print(why, file=sys.stderr, flush=True)
+    else:
+        print_failure(why)
+
+
+def _is_first(folder: str, what: str) -> bool:
+    """Reports whether no other worker with this folder has left a mark of something, and
+    leaves it."""
+    mark = "failed-" + hashlib.blake2b(what.encode("utf-8", "replace"), digest_size=8).hexdigest()
+    try:
+        os.close(os.open(os.path.join(folder, mark), os.O_CREAT | os.O_EXCL, 0o600))
+    except OSError:
+        return False
+    return True
 
 
 def _show(why: BaseException) -> None:
@@ -242,11 +266,9 @@ def saying_why(folder: str) -> Iterator[None]:
         yield
     except Exception as why:
         text = _text(why)
-        mark = "failed-" + hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
-        try:
-            os.close(os.open(os.path.join(folder, mark), os.O_CREAT | os.O_EXCL, 0o600))
+        if _is_first(folder, text):
             print_failure(why)
-        except OSError:
+        else:
             print(AS_BEFORE + text, file=sys.stderr)
         sys.stderr.flush()
         raise SystemExit(1) from None

@@ -15,6 +15,7 @@ import sys
 import threading
 import tracemalloc
 import unittest
+import weakref
 from unittest import mock
 
 import berth
@@ -224,6 +225,13 @@ class Mapping(ExecutorCase):
             self.assertEqual(list(pool.map(executorcalls.add, range(50), range(50))), [2 * n for n in range(50)])
             self.assertEqual(list(pool.map(executorcalls.add, range(50), chunksize=7)), list(range(50)))
             self.assertEqual(list(pool.map(executorcalls.add, [])), [])
+
+    def test_what_was_given_is_let_go(self):
+        with self.pool(1) as pool:
+            for made in pool.map(executorcalls.Made, range(12), chunksize=6):
+                seen = weakref.ref(made)
+                del made
+                self.wait_until(lambda: seen() is None, "nobody holds it")
 
     def test_one_that_fails_raises_in_its_turn(self):
         with self.pool(gpus=1) as pool:

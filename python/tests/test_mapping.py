@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import inspect
 import io
 import itertools
 import json
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import types
+import typing
 import unittest
 from unittest import mock
 
@@ -341,6 +343,27 @@ class Mapping(MapCase):
             self.assertIn("for one record at a time, give each=True", str(caught.exception))
             self.assertEqual(str(caught.exception).count("each=True"), 1)
         self.assertEqual(berth.map(mapjobs.upper, ["a", "b"], each=True, progress=False), ["A", "B"])
+
+    def test_each_is_told_once(self):
+        for function in (mapjobs.twice, mapjobs.length):
+            said = io.StringIO()
+            with contextlib.redirect_stderr(said), mock.patch.object(mapping, "HEAD_START", None), self.assertRaises(berth.MapError):
+                berth.map(function, ["a"] * 200, batch=1)
+            self.assertEqual(said.getvalue().count("give each=True"), 1, said.getvalue())
+
+    def test_few_records_have_one_worker(self):
+        with mock.patch.object(mapping, "HEAD_START", "1h"):
+            self.map(mapjobs.double, range(2000), batch=1, name="few")
+        self.nobody_is_left()
+        self.assertEqual([lease.holder.name for lease in berth.past_leases()].count("few"), 1)
+
+    def test_types_are_those_of_the_signature(self):
+        for function in (berth.map, berth.imap):
+            hints = typing.get_type_hints(mapping.Options)
+            signature = typing.get_type_hints(function)
+            left = set(inspect.signature(function).parameters) - set(hints)
+            self.assertEqual(left, {"function", "records", "init", "each", "write", "errors"})
+            self.assertEqual(hints, {name: signature[name] for name in hints})
 
     def test_a_worker_that_cannot_start_says_why_once(self):
         said = io.StringIO()

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, AsyncIterator, Callable, Iterable, List, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Iterable, List, Optional, TypeVar
 
 from .. import executor
+
+if TYPE_CHECKING:
+    from typing_extensions import ParamSpec
+
+    Args = ParamSpec("Args")
 
 T = TypeVar("T")
 
@@ -31,7 +36,7 @@ class Executor:
             self._pool._work.stop()
         await self.shutdown()
 
-    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "asyncio.Future[T]":
+    def submit(self, fn: "Callable[Args, T]", /, *args: "Args.args", **kwargs: "Args.kwargs") -> "asyncio.Future[T]":
         """Makes a call in a worker, and returns what to await."""
         return asyncio.wrap_future(self._pool.submit(fn, *args, **kwargs))
 
@@ -47,8 +52,9 @@ class Executor:
                 outcomes: List[T] = await asyncio.wrap_future(futures[0])
                 futures.popleft()
                 futures.extend(executor.next_of(more))
-                for outcome in outcomes:
-                    yield outcome
+                outcomes.reverse()
+                while outcomes:
+                    yield outcomes.pop()  # nothing here holds what the caller has
         finally:
             for future in futures:
                 future.cancel()
