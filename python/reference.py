@@ -20,7 +20,7 @@ Every name of the package `berth`, with what it takes and returns. [The Python p
 
 Functions that talk to the daemon take `client=`, a [Client](#client); without it they find the daemon by themselves. They raise
 [Problem](#problem) when the daemon refuses, [NoDaemon](#nodaemon) when there is none, and [Broken](#broken) when a connection breaks.
-`GPU` is an index or a UUID, `Amount` a number of MiB or a text such as `"4GiB"`.
+`GPU` is an index or a UUID, `Amount` a text such as `"4GiB"`, or a number of MiB from 64 on.
 """
 
 # Which names belong together, in the order of the page. Names that are not here

@@ -32,7 +32,7 @@ from .leasing import Lease, Pool, current, lease, pool
 from .librarymemory import library_memory
 from .mapping import Failure, MapError, imap, map
 from .memorytypes import MEMORY_TYPES, Declaration, memory
-from .mistakes import meant
+from .mistakes import EARLIER, meant
 from .operations import Operation, operation
 from .pacing import Pace, pace, speed
 from .plans import Pipeline, Plan, Step, compile, run
@@ -63,7 +63,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name != "aio":
-        raise AttributeError("module %r has no attribute %r%s" % (__name__, name, meant(name, __all__)))
+        help_ = ": write " + EARLIER[name] if name in EARLIER else meant(name, __all__)
+        raise AttributeError("module %r has no attribute %r%s" % (__name__, name, help_))
     return importlib.import_module(".aio", __name__)  # when it is used: it takes as long as all the rest
 
 

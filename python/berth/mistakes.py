@@ -12,9 +12,53 @@ from typing import Any, Callable, Iterable, Optional, Tuple, TypeVar, cast
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+# What programs for earlier systems call, and what to write now.
+EARLIER = {
+    "GPUManager": "nothing: the daemon is the manager, and the functions of berth ask it",
+    "GPUResourceOptimizer": "berth.status_all() and berth.optimize(service)",
+    "GPUMemoryTypeValidator": "berth.compile([load, segment])",
+    "GPU_REGISTRY": "berth.status_all()",
+    "acquire_gpu_slot": "with berth.lease() as gpu:",
+    "allocate_gpu": "berth.allocate(id, memory, service=…, prefer=…)",
+    "allocate_memory": "berth.allocate(id, memory)",
+    "deallocate_memory": "berth.deallocate(id)",
+    "get_all_gpus_status": "berth.status_all()",
+    "get_available_memory": "berth.available()",
+    "get_gpu_manager": "nothing: the daemon is the manager, and the functions of berth ask it",
+    "get_gpu_metrics": "berth.metrics(gpu)",
+    "get_gpu_registry_status": "berth.status_all()",
+    "get_gpu_status": "berth.status(gpu)",
+    "get_optimization_status": "berth.status_all()",
+    "get_processing_speed_multiplier": "berth.throttle(gpu).multiplier",
+    "get_temperature_trend": "berth.trend(gpu, minutes=5)",
+    "initialize_gpu_registry": "nothing: the daemon has looked for GPUs when it started",
+    "metrics_history": "berth.history(gpu)",
+    "optimize_memory_usage": "berth.optimize(service)",
+    "recover_gpu_if_available": "berth.check(gpu)",
+    "register_callback": "berth.on(code, function)",
+    "release_gpu_slot": "with berth.lease() as gpu:, which gives the slot back at the end of the block",
+    "run_multi_gpu": "berth.map(function, records, gpus=4)",
+    "should_throttle_processing": "berth.throttle(gpu).should_throttle",
+    "start_monitoring": "berth.monitoring.start()",
+    "start_optimization_loop": "optimization.interval in berth.yaml",
+    "stop_monitoring": "berth.monitoring.stop()",
+    "unregister_callback": "berth.off(function)",
+    "update_config": "berth.config.set(temp_throttle=80)",
+    "validate_step_plans": "berth.compile([load, segment])",
+}
+EARLIER_ARGUMENTS = {
+    "batch_size": "batch", "callback": "function", "device_id": "gpu", "duration": "minutes", "duration_minutes": "minutes",
+    "gpu_id": "gpu", "n_gpus": "gpus", "preferred_device_id": "prefer", "required_mb": "memory", "required_memory_mb": "memory",
+    "task_id": "allocation_id",
+}  # fmt: skip
+
+
 def meant(word: str, words: Iterable[str]) -> str:
     """Returns a question about the word that was probably meant, or nothing."""
-    found = difflib.get_close_matches(str(word), list(words), 1, 0.6)
+    words = list(words)
+    if EARLIER_ARGUMENTS.get(word) in words:
+        return ": did you mean %s?" % EARLIER_ARGUMENTS[word]
+    found = difflib.get_close_matches(str(word), words, 1, 0.6)
     return ": did you mean %s?" % found[0] if found else ""
 
 

@@ -2,6 +2,7 @@
 
 import datetime
 import inspect
+import json
 import os
 import subprocess
 import sys
@@ -145,7 +146,7 @@ WITHOUT = {
 class Routes(DaemonCase):
     def called(self):
         """Returns the routes of all calls, as they are asked."""
-        arguments = {"str": "x", "int": 1, "Amount": 1, "float": 1.0, "Union[int, str]": 1}
+        arguments = {"str": "x", "int": 1, "Amount": 64, "float": 1.0, "Union[int, str]": 1}
         arguments["Sequence[Share]"] = [("x", 1, 1)]
         arguments["Mapping[str, Any]"] = arguments["Mapping[str, Mapping[str, int]]"] = {}
         found = set()
@@ -237,7 +238,7 @@ class Deciding(DaemonCase):
     def test_memory_of_a_status(self):
         berth.allocate("one", 64, gpu=0)
         self.addCleanup(berth.deallocate, "one")
-        berth.allocate("two", 36, gpu=0)
+        berth.allocate("two", "36MiB", gpu=0)
         self.addCleanup(berth.deallocate, "two")
         memory = berth.status(0).memory
         self.assertEqual(
@@ -247,6 +248,32 @@ class Deciding(DaemonCase):
         self.assertEqual(memory.total_mb, berth.devices()[0].memory_total_mb)
         self.assertIn("100 MiB allocated", repr(memory))
         self.assertEqual(berth.status(1).memory.allocation_stats["allocations"], {})
+
+    def test_answers_are_gone_through(self):
+        berth.allocate("one", 64, gpu=0)
+        self.addCleanup(berth.deallocate, "one")
+        self.assertEqual([lease.id for lease in berth.leases()], ["one"])
+        self.assertEqual((len(berth.leases()), berth.leases()[0].id), (1, "one"))
+        self.assertEqual([status.device.index for status in berth.status_all()], [0, 1, 2, 3])
+        self.assertEqual((list(berth.orphans()), len(berth.orphans())), ([], 0))
+        self.assertEqual(list(berth.alerts()), berth.alerts().alerts)
+
+    def test_answers_are_json(self):
+        berth.allocate("one", 64, gpu=0)
+        self.addCleanup(berth.deallocate, "one")
+        told = json.loads(json.dumps(berth.status(0).json()))
+        self.assertEqual(told["device"]["index"], 0)
+        self.assertEqual(told["allocation_stats"], {"allocation_count": 1, "total_allocated_mb": 64})
+        for answer in (berth.status_all(), berth.leases(), berth.config.get(), *berth.devices(), *berth.services.all()):
+            json.dumps(answer.json())
+        made = berth.answers.Service(name="a", leases=[berth.answers.Allocation(id="x", granted=datetime.datetime(2026, 1, 2))])
+        told = json.loads(json.dumps(made.json()))
+        self.assertEqual((told["name"], told["leases"][0]["granted"]), ("a", "2026-01-02T00:00:00"))
+
+    def test_sums_of_leases_count_a_pool_once(self):
+        with berth.pool("1GiB", gpu=0) as pool, pool.lease("256MiB"):
+            stats = berth.status(0).memory.allocation_stats
+            self.assertEqual((stats["allocation_count"], stats["total_allocated_mb"]), (2, 1024))
 
     def test_sections_of_the_configuration(self):
         found = berth.config.get()
@@ -261,7 +288,7 @@ class Allocating(DaemonCase):
         self.assertEqual((given.id, given.gpu, given.memory_mb), ("embedder", "SIM-h200-1", 4096))
         self.assertEqual(berth.available()[1].available_mb, before.available_mb - 4096)
         with self.assertRaises(berth.Problem):
-            berth.allocate("embedder", 1)
+            berth.allocate("embedder", "1MiB")
         self.assertEqual(berth.find_lease("embedder").fence, given.fence)
         self.assertIsNone(berth.find_lease("embedder").launch)
         launch = berth.find_lease("embedder", launch=True, caps=["cupy", "jax"]).launch
@@ -412,7 +439,7 @@ class Settings(DaemonCase):
         self.assertEqual(service.name, "embedding-service")
         self.assertEqual(service.settings["max_memory_mb"], "4096")
         self.assertEqual(service.settings["quota.memory_mb"], "8192")
-        raised = berth.allocate("small", 16, service="embedding-service")
+        raised = berth.allocate("small", "16MiB", service="embedding-service")
         self.assertEqual(raised.memory_mb, 1024)
         self.assertEqual(berth.services.get("embedding-service").memory_mb, 1024)
         berth.deallocate("small")
@@ -449,7 +476,7 @@ class Answers(unittest.TestCase):
     def test_a_call_that_waits_has_time_to(self):
         with Door(lambda *_: (201, {"id": "a"})) as door:
             client = berth.Client(socket=door.path)
-            berth.allocate("a", 5, timeout=2, prefer=1, binding="named", client=client)
+            berth.allocate("a", "5MiB", timeout=2, prefer=1, binding="named", client=client)
         self.assertEqual(
             door.calls[0][2],
             {"allocation_id": "a", "memory_mb": 5, "timeout_seconds": 2, "prefer": "1", "binding": "named"},

@@ -1,6 +1,7 @@
 """Mistakes that people make, and what they are told: each answer names the next step, and
 none is the message of a library."""
 
+import operator
 import os
 import re
 import traceback
@@ -8,6 +9,7 @@ import unittest
 import warnings
 
 import berth
+from berth import mistakes
 
 from . import mapjobs
 from .daemon import DaemonCase
@@ -21,26 +23,48 @@ RAW = re.compile(
 # What is written, and a part of the answer that says what to do.
 MISTAKES = (
     ("berth.alocate('a', 1)", "did you mean allocate?"),
+    ("berth.acquire_gpu_slot()", "write with berth.lease() as gpu:"),
+    ("berth.GPUManager()", "write nothing: the daemon is the manager"),
+    ("berth.should_throttle_processing()", "write berth.throttle(gpu).should_throttle"),
+    ("berth.register_callback('throttle', print)", "write berth.on(code, function)"),
+    ("berth.run_multi_gpu(print, [])", "write berth.map(function, records, gpus=4)"),
+    ("berth.allocate_memory('a', 100)", "write berth.allocate(id, memory)"),
+    ("berth.get_gpu_status()", "write berth.status(gpu)"),
+    ("berth.allocate('a', '1GiB', preferred_device_id=0)", "did you mean prefer?"),
+    ("berth.allocate('a', required_memory_mb=4096)", "did you mean memory?"),
+    ("berth.map(mapjobs.double, [1], n_gpus=4)", "did you mean gpus?"),
+    ("berth.trend(0, duration=5)", "did you mean minutes?"),
     ("berth.allocate('a')", "write allocate(allocation_id, memory, …)"),
-    ("berth.allocate('a', 10, gpus=1)", "did you mean gpu?"),
-    ("berth.allocate('a', 10, colour='red')", "help(berth.allocate) lists what it takes"),
+    ("berth.allocate('a', 100, gpus=1)", "did you mean gpu?"),
+    ("berth.allocate('a', 100, colour='red')", "help(berth.allocate) lists what it takes"),
+    ("berth.allocate('a', 4)", 'memory 4 has no unit: write "4GiB" or "4MiB"'),
+    ("berth.lease('8')", 'memory 8 has no unit: write "8GiB" or "8MiB"'),
+    ("berth.submit('true', memory=8)", 'memory 8 has no unit: write "8GiB" or "8MiB"'),
+    ("berth.map(mapjobs.double, [1], memory=8)", 'memory 8 has no unit: write "8GiB" or "8MiB"'),
+    ("berth.Executor(memory=8)", 'memory 8 has no unit: write "8GiB" or "8MiB"'),
+    ("berth.resize('a', 8)", 'memory 8 has no unit: write "8GiB" or "8MiB"'),
+    ("berth.submit('true', array=20)", "array is range(20), a list of numbers"),
+    ("berth.submit('true', array=range(0))", "it has no numbers"),
+    ("berth.submit('true', array=[1.5])", "array is range(20), a list of numbers"),
+    ("berth.submit('true', params=[0.1])", 'params is a dictionary such as {"lr": [0.1, 0.01]}'),
+    ("berth.submit('true', memroy='1GiB')", "did you mean memory?"),
     ("berth.allocate('a', 0)", "write it like 4GiB; a slot without memory is berth.lease()"),
     ("berth.allocate('a', -1)", "write it like 4GiB"),
     ("berth.allocate('a', 0.5)", "write it like 4GiB"),
     ("berth.allocate('a', None)", "write it like 4GiB"),
     ("berth.allocate('a', '4 apples')", "write it like 4GiB, 512M or 2048 (MiB)"),
     ("berth.allocate('a', '900GiB')", "ask for at most 139"),
-    ("berth.allocate('', 10)", "an id is a text such as"),
-    ("berth.allocate(17, 10)", "an id is a text such as"),
-    ("berth.allocate('a\\nb', 10)", "cannot be printed"),
-    ("berth.allocate('a', 10, gpu=9)", "Use an index (from 0 to 1) or a UUID"),
-    ("berth.allocate('a', 10, gpu='cuda:0')", "Use an index (from 0 to 1) or a UUID"),
-    ("berth.allocate('a', 10, binding='forever')", "write process, ttl or named"),
-    ("berth.allocate('a', 10, policy='fastest')", "write least_loaded, most_free"),
-    ("berth.allocate('a', 10, again=True)", "must be a text"),
-    ("berth.allocate('a', 10, ttl=-1)", "it must be from 1 to"),
-    ("berth.allocate('a', 10, timeout='10s')", "timeout is a number of seconds, such as 10"),
-    ("berth.allocate('a', 10, parkable='maybe')", "use True, False or 'unshared'"),
+    ("berth.allocate('', 100)", "an id is a text such as"),
+    ("berth.allocate(17, 100)", "an id is a text such as"),
+    ("berth.allocate('a\\nb', 100)", "cannot be printed"),
+    ("berth.allocate('a', 100, gpu=9)", "Use an index (from 0 to 1) or a UUID"),
+    ("berth.allocate('a', 100, gpu='cuda:0')", "Use an index (from 0 to 1) or a UUID"),
+    ("berth.allocate('a', 100, binding='forever')", "write process, ttl or named"),
+    ("berth.allocate('a', 100, policy='fastest')", "write least_loaded, most_free"),
+    ("berth.allocate('a', 100, again=True)", "must be a text"),
+    ("berth.allocate('a', 100, ttl=-1)", "it must be from 1 to"),
+    ("berth.allocate('a', 100, timeout='10s')", "timeout is a number of seconds, such as 10"),
+    ("berth.allocate('a', 100, parkable='maybe')", "use True, False or 'unshared'"),
     ("berth.deallocate('nobody')", "berth leases (GET /api/leases) lists the leases"),
     ("berth.release('nobody')", "berth leases (GET /api/leases) lists the leases"),
     ("berth.find_lease('')", "berth.leases() lists them"),
@@ -62,6 +86,7 @@ MISTAKES = (
     ("berth.convert([1, 2], 'torch')", "make one first"),
     ("berth.memory('pytroch')", "did you mean torch?"),
     ("berth.memory(mapjobs.double)", "@berth.memory(input=\"torch\")"),
+    ("berth.compile([{'input': 'numpy'}])", "goes to POST /api/plans"),
     ("berth.compile([])", "give functions with @berth.memory(…)"),
     ("berth.map(mapjobs.double, 5)", "such as range(5)"),
     ("berth.map(5, [1])", "write def name(records)"),
@@ -116,6 +141,14 @@ class Mistakes(DaemonCase):
                 frames = traceback.extract_tb(why.__traceback__)
             package = os.path.dirname(berth.__file__)
             self.assertEqual([frame.name for frame in frames if os.path.dirname(frame.filename) == package], want)
+
+
+class Earlier(unittest.TestCase):
+    def test_names_lead_to_what_there_is(self):
+        for name, now in mistakes.EARLIER.items():
+            self.assertFalse(hasattr(berth, name))
+            for path in re.findall(r"berth\.([a-z_.]+[a-z])\(", now):
+                self.assertTrue(callable(operator.attrgetter(path)(berth)), now)
 
 
 class Amounts(unittest.TestCase):
