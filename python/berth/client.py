@@ -431,19 +431,21 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock = socket.socket(unix_family(), socket.SOCK_STREAM)
         self.sock.settimeout(CALL_TIMEOUT)
         self.sock.connect(self._path)
-        if _is_root():
-            self._trust()
+        trust(self.sock, self._path)
         self.sock.settimeout(self._silence)
 
-    def _trust(self) -> None:
-        """Raises an error unless root listens, or the user whose folder the socket is in:
-        anybody may put a socket into a folder such as /tmp."""
-        uid = _listener(self.sock)
-        if uid not in (0, os.stat(os.path.dirname(self._path) or ".").st_uid):
-            raise OSError("user %d listens there, whom root does not trust" % uid)
+
+def trust(connection: Any, path: str) -> None:
+    """Raises an error in a program of root, unless root listens at a socket, or the user
+    whose folder it is in: anybody may put a socket into a folder such as /tmp."""
+    if not _is_root():
+        return
+    uid = _listener(connection)
+    if uid not in (0, os.stat(os.path.dirname(path) or ".").st_uid):
+        raise OSError("user %d listens there, whom root does not trust" % uid)
 
 
-def _listener(connection: socket.socket) -> int:
+def _listener(connection: Any) -> int:
     """Returns the user who listens at the other end."""
     option: Optional[int] = getattr(socket, "SO_PEERCRED", None)
     if option is None:

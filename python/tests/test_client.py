@@ -1,3 +1,4 @@
+import asyncio
 import os
 import socket
 import tempfile
@@ -121,10 +122,13 @@ class Finding(unittest.TestCase):
                 for uid in (0, owner):
                     listener.return_value = uid
                     self.assertEqual(berth.Client(socket=door.path).call("GET", "/api/x"), {"ok": True})
+                asyncio.run(berth.aio.monitoring.start(client=berth.Client(socket=door.path)))
                 listener.return_value = owner + 1
                 with self.assertRaisesRegex(berth.NoDaemon, "user %d listens there" % (owner + 1)):
                     berth.Client(socket=door.path).call("GET", "/api/x")
-            self.assertEqual(len(door.calls), 2)
+                with self.assertRaisesRegex(berth.NoDaemon, "user %d listens there" % (owner + 1)):
+                    asyncio.run(berth.aio.status(client=berth.Client(socket=door.path)))
+            self.assertEqual(len(door.calls), 3)
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             with connection:
                 connection.connect(door.path)

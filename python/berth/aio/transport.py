@@ -12,7 +12,7 @@ from typing import Any, AsyncIterator, Awaitable, Dict, List, Mapping, Optional,
 from ..calls import Call, Request, Result
 from ..client import (
     CALL_TIMEOUT, GARBLED, SILENCE, BerthError, Broken, Client, Frames, NoDaemon, Place, hint, read_answer,
-    refusal, stream_request, tcp_hint, unix_family,
+    refusal, stream_request, tcp_hint, trust, unix_family,
 )  # fmt: skip
 
 Got = TypeVar("Got")
@@ -115,8 +115,13 @@ class _Connection:
         for path in client.sockets:
             try:
                 unix_family()  # without one, asyncio has no such connections either
-                streams = await asyncio.wait_for(asyncio.open_unix_connection(path), CALL_TIMEOUT)
-                return cls(streams, client, silence)
+                reader, writer = await asyncio.wait_for(asyncio.open_unix_connection(path), CALL_TIMEOUT)
+                try:
+                    trust(writer.get_extra_info("socket"), path)
+                except BaseException:
+                    writer.close()
+                    raise
+                return cls((reader, writer), client, silence)
             except (OSError, asyncio.TimeoutError) as why:
                 attempts.append((path, _plain(why)))
         raise NoDaemon(attempts, hint(attempts))
