@@ -36,6 +36,7 @@ AHEAD = 256  # batches whose outcomes imap holds while an earlier one is missing
 LATE = 0.01  # seconds that a record waits for others, so that many are sent at a time
 MOST = 512  # records that are sent at a time
 HEAD_START = "2s"  # what the first worker does in this time starts no others
+MANY = 10_000  # so many records are worth other workers from the start
 
 
 Outcome = Sequence[Any]  # the number of a record, and its outcome
@@ -340,12 +341,13 @@ class _Call:
         self.taken = 0  # records of the caller
         self.given = 0  # outcomes that the caller has had
         self.suspicious = False  # whether a record may have failed
+        expect = len(records) if isinstance(records, collections.abc.Sized) else None
         self._command = run_command("map", self._title, client, {
             "batch": batch, "workers_per_gpu": workers_per_gpu, "gpus": gpus,
             "memory": None if memory is None else "%dMiB" % asked(memory), "where": where, "service": service,
             "timeout": time_limit("map", "timeout", timeout),
             "ready_timeout": time_limit("map", "ready_timeout", ready_timeout), "cost": "none" if self._in_turn else None,
-            "head_start": None if elsewhere else HEAD_START, "output_format": "numbered", "expect": len(records) if isinstance(records, collections.abc.Sized) else None,
+            "head_start": None if elsewhere or (expect or 0) > MANY else HEAD_START, "output_format": "numbered", "expect": expect,
         }) + elsewhere  # fmt: skip
 
     def outcomes(self) -> Iterator[List[Outcome]]:
