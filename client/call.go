@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/berth-gpu/berth/api"
@@ -40,6 +41,9 @@ func call[T any](ctx context.Context, c *Client, method, path string, query url.
 // client's time limit.
 func (c *Client) exchange(ctx context.Context, method, path string, query url.Values, body []byte,
 	read func(*http.Response) error) error {
+	if err := unnamed(path); err != nil {
+		return err
+	}
 	limited, cancel := c.limit(ctx)
 	defer cancel()
 	resp, err := c.send(limited, method, path, query, body)
@@ -53,6 +57,24 @@ func (c *Client) exchange(ctx context.Context, method, path string, query url.Va
 		_ = resp.Body.Close()
 	}
 	return c.explain(ctx, method, path, err)
+}
+
+// unnamed returns what a daemon would say about a path with an empty id or name in it,
+// which is the path of something else.
+func unnamed(path string) error {
+	if !strings.HasSuffix(path, "/") && !strings.Contains(path, "//") {
+		return nil
+	}
+	for _, kind := range []struct{ path, code, text string }{
+		{jobsPath, "unknown_job", "There is no such job: the id is empty. berth jobs --all (GET /api/jobs) lists them."},
+		{leasesPath, "unknown_allocation", "There is no such lease: the id is empty. berth leases (GET /api/leases) lists them."},
+		{servicesPath, "unknown_service", "There is no such service: the name is empty. berth services (GET /api/services) lists them."},
+	} {
+		if strings.HasPrefix(path, kind.path+"/") {
+			return &api.Problem{Status: http.StatusNotFound, Code: kind.code, Detail: kind.text}
+		}
+	}
+	return &api.Problem{Status: http.StatusUnprocessableEntity, Code: "invalid_request", Detail: "The name is empty: give one."}
 }
 
 // isProblem reports whether the daemon answered with a problem.

@@ -243,6 +243,9 @@ type logWanted struct {
 }
 
 func (a *agent) log(ctx context.Context, in logWanted) (any, error) {
+	if in.Lines < 0 {
+		return nil, fmt.Errorf("lines must be 1 or more, not %d; 50 if left out", in.Lines)
+	}
 	var text strings.Builder
 	err := a.daemon.JobLog(ctx, in.ID, client.LogQuery{Lines: cmp.Or(in.Lines, 50), Errors: in.Errors}, &text)
 	return text.String(), err

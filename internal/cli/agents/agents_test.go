@@ -110,6 +110,9 @@ func TestLook(t *testing.T) {
 		{"explain", map[string]any{"memory": "much"}, "much"},
 		{"query", map[string]any{"expression": "sum("}, "parse"},
 		{"query", map[string]any{"expression": "1", "hours": -1}, "hours must be"},
+		{"log", map[string]any{"id": "train-17", "lines": -4}, "lines must be"},
+		{"log", map[string]any{"id": ""}, "There is no such job"},
+		{"job", map[string]any{"id": ""}, "There is no such job"},
 	} {
 		if text, refused := call(t, s, c.tool, c.arguments); !refused || !strings.Contains(text, c.says) {
 			t.Errorf("%s %v is refused: %v, %s", c.tool, c.arguments, refused, text)

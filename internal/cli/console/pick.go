@@ -1,18 +1,22 @@
 package console
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // Named is something that people name on a command line: a job, a lease or a request.
 type Named struct {
-	ID   string
-	Name string // what the user called it; may be empty
+	ID    string
+	Name  string // what the user called it; may be empty
+	Ended bool
 }
 
 // ErrNothing is the error of Pick if nothing has the name.
@@ -22,40 +26,87 @@ var ErrNothing = errors.New("nothing has that name")
 const mostCandidates = 8
 
 // Pick returns the id that a text means: that of the thing with this id, else of the only
-// one with this name, else of the only one whose id begins so. A beginning must stop before
+// one with this name, else of the only name that begins so. A beginning must stop before
 // the number of an id: tr means train-17, and train-1 never does, because it looks like
 // the id of another.
 //
-// The things come in groups, of which the first with a match decides: what is the user's
-// own or still runs comes before the rest. If nothing matches, the error is ErrNothing; if
-// several things do, it names them.
+// The things come in groups. Of those with a name, the first group that has one decides:
+// what is the user's own or still runs comes before the rest. Of those that have ended, the
+// first is meant, so they come newest first. An id, a name or a beginning is looked for in
+// all groups before anything less exact is: a name that has ended never means what only
+// begins so. If nothing matches, the error is ErrNothing; if several things do, it names
+// them.
 func Pick(text string, groups ...[]Named) (id string, err error) {
 	if text == "" {
 		return "", ErrNothing
 	}
-	for _, matches := range []func(Named) bool{
-		func(n Named) bool { return n.ID == text },
-		func(n Named) bool { return n.Name == text || n.ID[:numberAt(n.ID)] == text },
-		func(n Named) bool { return len(text) <= numberAt(n.ID) && strings.HasPrefix(n.ID, text) },
-	} {
-		for _, group := range groups {
-			var found []string
-			for _, n := range group {
-				if matches(n) && !slices.Contains(found, n.ID) {
-					found = append(found, n.ID)
-				}
+	found, err := first(groups, func(n Named) bool { return n.ID == text })
+	if found == "" && err == nil {
+		found, err = first(groups, func(n Named) bool { return n.Name == text || n.stem() == text })
+	}
+	if several := (severalError)(nil); errors.As(err, &several) {
+		return "", &ambiguousError{text, several}
+	}
+	if found != "" {
+		return found, nil
+	}
+	var meant []string
+	for _, stem := range beginning(text, groups) {
+		found, err := first(groups, func(n Named) bool { return n.stem() == stem })
+		if several := (severalError)(nil); errors.As(err, &several) {
+			meant = append(meant, several...)
+		} else {
+			meant = append(meant, found)
+		}
+	}
+	switch len(meant) {
+	case 0:
+		return "", ErrNothing
+	case 1:
+		return meant[0], nil
+	}
+	return "", &ambiguousError{text, meant}
+}
+
+// first returns the id of what matches in the first group that has such a thing, or "".
+func first(groups [][]Named, matches func(Named) bool) (id string, err error) {
+	for _, group := range groups {
+		var found []string
+		for _, n := range group {
+			if matches(n) && !slices.Contains(found, n.ID) && !(n.Ended && len(found) > 0) {
+				found = append(found, n.ID)
 			}
-			switch len(found) {
-			case 0:
-			case 1:
-				return found[0], nil
-			default:
-				return "", &ambiguousError{text, found}
+		}
+		switch len(found) {
+		case 0:
+		case 1:
+			return found[0], nil
+		default:
+			return "", severalError(found)
+		}
+	}
+	return "", nil
+}
+
+// severalError has the ids of several things that match.
+type severalError []string
+
+func (e severalError) Error() string { return words.And(e) }
+
+// beginning returns the ids without their numbers that begin with a text, each once.
+func beginning(text string, groups [][]Named) (stems []string) {
+	for _, group := range groups {
+		for _, n := range group {
+			if stem := n.stem(); strings.HasPrefix(stem, text) && !slices.Contains(stems, stem) {
+				stems = append(stems, stem)
 			}
 		}
 	}
-	return "", ErrNothing
+	return stems
 }
+
+// stem returns the id without its number.
+func (n Named) stem() string { return n.ID[:numberAt(n.ID)] }
 
 // numberAt returns where the number of an id begins, with the dash before it: at the end
 // if the id has none. A task has a second number, after a dot.
@@ -79,3 +130,38 @@ func (e *ambiguousError) Error() string {
 
 // Hint returns the next step.
 func (e *ambiguousError) Hint() string { return "write one of these ids in full" }
+
+// Leases returns the names of the leases and requests that a caller may see, those of one
+// user and those of others, and of the leases that have ended, the newest first.
+func Leases(ctx context.Context, c *client.Client, user string) (theirs, others, ended []Named, err error) {
+	all, err := c.Leases(ctx)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	add := func(id string, h api.Holder) {
+		if h.User == user {
+			theirs = append(theirs, Named{ID: id, Name: h.Name})
+			return
+		}
+		others = append(others, Named{ID: id, Name: h.Name})
+	}
+	for _, l := range all.Leases {
+		add(l.ID, l.Holder)
+	}
+	for _, w := range all.Waiting {
+		add(w.ID, w.Holder)
+	}
+	for query := (client.PastQuery{}); ; {
+		past, err := c.PastLeases(ctx, query)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		for _, p := range past.Leases {
+			ended = append(ended, Named{ID: p.ID, Name: p.Holder.Name, Ended: true})
+		}
+		if past.Next == "" || past.Next == query.After {
+			return theirs, others, ended, nil
+		}
+		query.After = past.Next
+	}
+}

@@ -112,8 +112,8 @@ get SIGKILL at once. The command returns when the daemon has written that down:
 a restart of the daemon changes nothing about it. Jobs that come after a
 cancelled one (--after) are cancelled too.
 
-A name, or its beginning, means your own job or lease. Name that of another user
-by its id, or as USER/NAME.
+A name, or a beginning that only one name has, means your own job or lease. Name
+that of another user by its id, or as USER/NAME.
 
 You can cancel your own jobs and leases; berth then ends only processes that you
 could signal yourself, and an event names the others. Operators cancel all, with
@@ -149,7 +149,7 @@ To end only a lease, and let its programs run on: berth release --keep-running`,
 // one with that name or beginning.
 func cancel(ctx context.Context, con *console.Console, c *client.Client, name string, body api.Cancel) error {
 	err := cancelExact(ctx, con, c, name, body)
-	if !isUnknown(err) {
+	if name == "" || !isUnknown(err) {
 		return err
 	}
 	id, found := pickAny(ctx, c, name)
@@ -184,7 +184,7 @@ func cancelExact(ctx context.Context, con *console.Console, c *client.Client, id
 		if err == nil {
 			return console.AnswerOne(con, job, view.JobCancelled)
 		}
-		if !isUnknown(err) {
+		if id == "" || !isUnknown(err) {
 			return err
 		}
 	}
@@ -206,31 +206,28 @@ func cancelExact(ctx context.Context, con *console.Console, c *client.Client, id
 // pickAny returns the id of the job, lease or request that a name means: an own one, or
 // that of a user for USER/NAME. Leases and requests of others get their user before the id.
 func pickAny(ctx context.Context, c *client.Client, text string) (string, error) {
-	id, err := pick(ctx, c, text)
-	if !errors.Is(err, console.ErrNothing) {
-		return id, err
-	}
 	user, name, err := whose(ctx, c, text)
 	if err != nil {
 		return "", err
 	}
-	all, err := c.Leases(ctx)
+	alive, ended, err := named(ctx, c, user, client.JobQuery{})
 	if err != nil {
 		return "", err
 	}
-	var theirs []console.Named
-	add := func(id string, h api.Holder) {
-		if h.User == user {
-			theirs = append(theirs, console.Named{ID: id, Name: h.Name})
+	leases, _, past, err := console.Leases(ctx, c, user)
+	if err != nil {
+		return "", err
+	}
+	is := func(id string) func(console.Named) bool { return func(n console.Named) bool { return n.ID == id } }
+	leases = slices.DeleteFunc(leases, func(l console.Named) bool { // that of a job or a task, which the job stands for
+		of := l.ID
+		if task := taskNumber().FindStringSubmatch(of); task != nil {
+			of = task[1]
 		}
-	}
-	for _, l := range all.Leases {
-		add(l.ID, l.Holder)
-	}
-	for _, w := range all.Waiting {
-		add(w.ID, w.Holder)
-	}
-	if id, err = console.Pick(name, theirs); err == nil && name != text {
+		return slices.ContainsFunc(alive, is(of))
+	})
+	id, err := pickJob(name, slices.Concat(alive, leases), ended, past)
+	if err == nil && name != text && slices.ContainsFunc(leases, is(id)) {
 		id = user + "/" + id
 	}
 	return id, err

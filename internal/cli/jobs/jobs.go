@@ -46,7 +46,7 @@ var living = []string{"held", "waiting", "starting", "running"}
 // itself first, because that is an id most often.
 func byName[T any](ctx context.Context, c *client.Client, name string, do func(id string) (T, error)) (T, error) {
 	answer, err := do(name)
-	if !isUnknown(err) {
+	if name == "" || !isUnknown(err) {
 		return answer, err
 	}
 	id, found := pick(ctx, c, name)
@@ -105,38 +105,44 @@ func pick(ctx context.Context, c *client.Client, name string) (id string, err er
 	if err != nil {
 		return "", err
 	}
-	for _, query := range []client.JobQuery{{States: living}, {}} {
-		all, err := c.Jobs(ctx, query)
-		if err != nil {
-			return "", err
-		}
-		theirs := named(all.Jobs, user)
-		id, err = console.Pick(name, theirs)
-		if task := taskNumber().FindStringSubmatch(name); errors.Is(err, console.ErrNothing) && task != nil {
-			if id, err = console.Pick(task[1], theirs); err == nil {
-				id += task[2]
-			}
-		}
-		switch newest := slices.IndexFunc(theirs, func(n console.Named) bool { return n.Name == name }); {
-		case err == nil:
-			return id, nil
-		case query.States == nil && newest >= 0:
-			return theirs[newest].ID, nil
-		case !errors.Is(err, console.ErrNothing):
-			return "", err
-		}
+	alive, ended, err := named(ctx, c, user, client.JobQuery{States: living})
+	if err == nil && !slices.ContainsFunc(alive, func(n console.Named) bool { return n.Name == name }) {
+		alive, ended, err = named(ctx, c, user, client.JobQuery{})
 	}
-	return "", console.ErrNothing
+	if err != nil {
+		return "", err
+	}
+	return pickJob(name, alive, ended)
 }
 
-// named returns the names of the jobs of a user.
-func named(jobs []api.Job, user string) (all []console.Named) {
-	for _, j := range jobs {
-		if j.User == user {
-			all = append(all, console.Named{ID: j.ID, Name: j.Name})
+// pickJob does what [console.Pick] does, also for the tasks of jobs: NAME.3 is that of the
+// job that NAME means.
+func pickJob(name string, groups ...[]console.Named) (id string, err error) {
+	id, err = console.Pick(name, groups...)
+	if task := taskNumber().FindStringSubmatch(name); errors.Is(err, console.ErrNothing) && task != nil {
+		if id, err = console.Pick(task[1], groups...); err == nil {
+			id += task[2]
 		}
 	}
-	return all
+	return id, err
+}
+
+// named returns the names of those jobs of a user that a query selects.
+func named(ctx context.Context, c *client.Client, user string, q client.JobQuery) (alive, ended []console.Named, err error) {
+	all, err := c.Jobs(ctx, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, j := range all.Jobs {
+		switch n := (console.Named{ID: j.ID, Name: j.Name, Ended: j.Over()}); {
+		case j.User != user:
+		case n.Ended:
+			ended = append(ended, n)
+		default:
+			alive = append(alive, n)
+		}
+	}
+	return alive, ended, nil
 }
 
 // whose returns the user whose job or lease a text means, and its name: the text is NAME

@@ -88,13 +88,13 @@ type logReader struct {
 // this name, or the job or task with this name or beginning.
 func (r *logReader) read(ctx context.Context, name string) error {
 	job, err := r.client.Job(ctx, name)
-	if isUnknown(err) {
+	if name != "" && isUnknown(err) {
 		if s, missed := r.client.Service(ctx, name); missed == nil {
 			return r.service(ctx, s)
 		}
 		job, err = byName(ctx, r.client, name, func(id string) (api.Job, error) { return r.client.Job(ctx, id) })
 	}
-	if isUnknown(err) {
+	if name != "" && isUnknown(err) {
 		return missing("job or service", name, cmp.Or(ofOthers(ctx, r.client, name), "berth jobs --all and berth services list them"), err)
 	}
 	if err != nil {

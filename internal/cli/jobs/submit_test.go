@@ -48,6 +48,8 @@ func (d *daemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(api.Explanation{Fits: true})
 	case r.URL.Path == "/api/leases":
 		_ = json.NewEncoder(w).Encode(api.Leases{})
+	case r.URL.Path == "/api/past/leases":
+		_ = json.NewEncoder(w).Encode(api.PastLeases{})
 	case r.URL.Path == "/api/whoami":
 		_ = json.NewEncoder(w).Encode(api.Whoami{User: "ada", Door: "socket"})
 	case r.Method == http.MethodPost && (r.URL.Path == "/api/jobs" || found):

@@ -3,7 +3,6 @@ package leasing
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -281,38 +280,18 @@ func byName[T any](ctx context.Context, c *client.Client, name string, do func(c
 }
 
 // pick returns the id of the lease or the request that a text means which is no id, among
-// those that the caller may see. A lease that has ended keeps its id: whoever writes it
-// means no other.
+// those that the caller may see. A lease that has ended keeps its id and its name: whoever
+// writes them means nothing that only begins so.
 func pick(ctx context.Context, c *client.Client, text string) (string, error) {
 	me, err := c.Whoami(ctx)
 	if err != nil {
 		return "", err
 	}
-	past, err := c.PastLeases(ctx, client.PastQuery{})
+	mine, others, ended, err := console.Leases(ctx, c, me.User)
 	if err != nil {
 		return "", err
 	}
-	if slices.ContainsFunc(past.Leases, func(p api.PastLease) bool { return p.ID == text }) {
-		return "", console.ErrNothing
-	}
-	all, err := c.Leases(ctx)
-	if err != nil {
-		return "", err
-	}
-	var mine, others []console.Named
-	add := func(id string, h api.Holder) {
-		n := console.Named{ID: id, Name: h.Name}
-		if others = append(others, n); h.User == me.User {
-			mine = append(mine, n)
-		}
-	}
-	for _, l := range all.Leases {
-		add(l.ID, l.Holder)
-	}
-	for _, w := range all.Waiting {
-		add(w.ID, w.Holder)
-	}
-	return console.Pick(text, mine, others)
+	return console.Pick(text, mine, others, ended)
 }
 
 func byID[T any](c *client.Client, name string, do func(c *client.Client, id string) (T, error)) (T, error) {
