@@ -7,10 +7,13 @@ import (
 	"io"
 	"io/fs"
 	"net/url"
+	"slices"
+	"syscall"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/file"
 )
 
 const (
@@ -78,6 +81,37 @@ func persist[T any](ctx context.Context, c *Client, timeout gpu.Opt[float64], as
 			return answer, err
 		}
 	}
+}
+
+// endure makes a call again while a daemon is being replaced, for as long as the client has
+// patience. Nothing of the call was sent.
+func (c *Client) endure(ctx context.Context, call func() error) error {
+	err := call()
+	for since, wait := time.Now(), firstPause; c.patience > 0 && replaced(err, time.Now()) && time.Since(since) < c.patience; wait = min(2*wait, longestPause) {
+		if c.retry != nil && time.Since(since) >= longestPause {
+			c.retry(err, wait)
+		}
+		if !pause(ctx, wait) {
+			break
+		}
+		err = call()
+	}
+	return err
+}
+
+// replacedWithin is how soon after the end of a daemon the next one is expected.
+const replacedWithin = time.Minute
+
+// replaced reports whether no daemon listens, but one did: its socket refuses, because it
+// was killed, or has just gone. Without either, the machine has no daemon.
+func replaced(err error, now time.Time) bool {
+	missing := (*NoDaemonError)(nil)
+	if !errors.As(err, &missing) {
+		return false
+	}
+	return slices.ContainsFunc(missing.Attempts, func(a Attempt) bool {
+		return a.Network == "unix" && (errors.Is(a.Err, syscall.ECONNREFUSED) || errors.Is(a.Err, fs.ErrNotExist) && now.Sub(file.TracedSince(a.Address)) < replacedWithin)
+	})
 }
 
 // wentAway reports whether the daemon went away before it answered a request that it

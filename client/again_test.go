@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/file"
 )
 
 // restarts is a way to a daemon that goes away. It answers each request with the next of
@@ -162,6 +165,62 @@ func TestUnanswered(t *testing.T) {
 		}
 		if want := []string{"/api/leases/id?repeated=true", "/api/leases/id?repeated=true", "/api/leases/id?repeated=true", "/api/leases/id", "/api/leases?repeated=true"}; !slices.Equal(way.asked, want) {
 			t.Errorf("asked %v, want %v", way.asked, want)
+		}
+	})
+}
+
+// A call is made again while a daemon is being replaced, for as long as the client has
+// patience, and at once fails where there never was one.
+func TestEndure(t *testing.T) {
+	folder := t.TempDir()
+	gone, never := filepath.Join(folder, "gone"), filepath.Join(folder, "never")
+	if err := file.LeaveTrace(gone, folder); err != nil {
+		t.Fatal(err)
+	}
+	missing := func(network, address string, cause error) error {
+		return &NoDaemonError{Attempts: []Attempt{{"unix", never, fs.ErrNotExist}, {network, address, cause}}}
+	}
+	refused := missing("unix", gone, syscall.ECONNREFUSED)
+	for name, c := range map[string]struct {
+		err      error
+		failures int // calls that fail, before one does not
+		tries    int
+		failed   bool
+	}{
+		"it was killed":           {refused, 5, 6, false},
+		"it is being replaced":    {missing("unix", gone, fs.ErrNotExist), 5, 6, false},
+		"it does not come back":   {refused, 1000, 15, true},
+		"there never was one":     {missing("unix", never, fs.ErrNotExist), 1, 1, true},
+		"it is not for this user": {missing("unix", gone, fs.ErrPermission), 1, 1, true},
+		"on another machine":      {missing("tcp", "h:1", syscall.ECONNREFUSED), 1, 1, true},
+		"another failure":         {io.ErrUnexpectedEOF, 1, 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tries, told := 0, 0
+				daemon := &Client{patience: 10 * time.Second, retry: func(error, time.Duration) { told++ }}
+				err := daemon.endure(t.Context(), func() error {
+					if tries++; tries <= c.failures {
+						return c.err
+					}
+					return nil
+				})
+				if tries != c.tries || (err != nil) != c.failed {
+					t.Errorf("%d tries, error %v", tries, err)
+				}
+				if (told > 0) != (tries > 6) { // a second or more
+					t.Errorf("told %d times", told)
+				}
+			})
+		})
+	}
+	if replaced(missing("unix", gone, fs.ErrNotExist), file.TracedSince(gone).Add(2*replacedWithin)) {
+		t.Error("a daemon that went long ago is still being replaced")
+	}
+	t.Run("without patience", func(t *testing.T) {
+		tries := 0
+		if err := new(Client).endure(t.Context(), func() error { tries++; return refused }); tries != 1 || err == nil {
+			t.Errorf("%d tries, error %v", tries, err)
 		}
 	})
 }

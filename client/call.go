@@ -38,12 +38,17 @@ func call[T any](ctx context.Context, c *Client, method, path string, query url.
 }
 
 // exchange sends a request and hands the answer to read, all within the
-// client's time limit.
+// client's time limit, again if the daemon is being replaced.
 func (c *Client) exchange(ctx context.Context, method, path string, query url.Values, body []byte,
 	read func(*http.Response) error) error {
 	if err := unnamed(path); err != nil {
 		return err
 	}
+	return c.endure(ctx, func() error { return c.exchangeOnce(ctx, method, path, query, body, read) })
+}
+
+func (c *Client) exchangeOnce(ctx context.Context, method, path string, query url.Values, body []byte,
+	read func(*http.Response) error) error {
 	limited, cancel := c.limit(ctx)
 	defer cancel()
 	resp, err := c.send(limited, method, path, query, body)

@@ -63,8 +63,13 @@ type Options struct {
 	// lease waits. Zero means that only the context limits calls.
 	Timeout time.Duration
 
+	// Patience is how long a call is made again where no daemon listens on the socket, but
+	// one did a moment ago: it is being replaced. Zero means that such a call fails at once.
+	Patience time.Duration
+
 	// Retry, if set, is called by Events before it connects again, and before a request
-	// that waits for a lease is made again, with the reason ([*AwayError] for a request)
+	// that waits for a lease is made again, with the reason ([*AwayError] for a request),
+	// and before a call that has Patience is made again after a second or more,
 	// and with the time that passes first. Several goroutines may call it.
 	Retry func(err error, wait time.Duration)
 }
@@ -72,15 +77,16 @@ type Options struct {
 // Client talks to a daemon. It keeps no state of the daemon, and several
 // goroutines may use it.
 type Client struct {
-	http    *http.Client
-	base    string        // scheme and host, and the path in front of the routes, without a slash at the end
-	token   func() string // returns "" if there is none
-	timeout time.Duration
-	retry   func(error, time.Duration)
-	local   bool     // over a socket, where the daemon sees which process this is
-	streams *streams // for calls about leases; nil if they go over HTTP like all others
-	user    string   // the user whose leases ids name; see Of
-	agent   string   // the program for which the client acts; see For
+	http     *http.Client
+	base     string        // scheme and host, and the path in front of the routes, without a slash at the end
+	token    func() string // returns "" if there is none
+	timeout  time.Duration
+	patience time.Duration // see Options.Patience
+	retry    func(error, time.Duration)
+	local    bool     // over a socket, where the daemon sees which process this is
+	streams  *streams // for calls about leases; nil if they go over HTTP like all others
+	user     string   // the user whose leases ids name; see Of
+	agent    string   // the program for which the client acts; see For
 
 	unanswered bool // see Unanswered
 
@@ -122,7 +128,7 @@ func (c *Client) Close() {
 func (o Options) client(base string, transport http.RoundTripper) *Client {
 	return &Client{
 		http: &http.Client{Transport: transport}, base: base,
-		timeout: o.Timeout, retry: o.Retry, token: func() string { return "" },
+		timeout: o.Timeout, patience: o.Patience, retry: o.Retry, token: func() string { return "" },
 	}
 }
 

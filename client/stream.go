@@ -23,9 +23,14 @@ func overStream(ctx context.Context, c *Client, kind wire.Kind, method, path str
 	if c.streams == nil {
 		return false, nil
 	}
-	limited, cancel := c.limit(ctx)
-	defer cancel()
-	err = c.streams.call(limited, kind, asked, answer)
+	if err := unnamed(path); err != nil {
+		return true, err
+	}
+	err = c.endure(ctx, func() error {
+		limited, cancel := c.limit(ctx)
+		defer cancel()
+		return c.streams.call(limited, kind, asked, answer)
+	})
 	if errors.Is(err, errNoStream) || errors.Is(err, errTooLarge) {
 		return false, nil
 	}

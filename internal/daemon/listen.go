@@ -208,11 +208,13 @@ type ownSocket struct {
 	net.Listener
 	path string
 	made fs.FileInfo
+	mark func() // says beside the socket that the daemon begins or ends
 }
 
 // Close closes the socket and removes its file.
 func (s *ownSocket) Close() error {
 	if now, err := os.Lstat(s.path); err == nil && os.SameFile(s.made, now) {
+		s.mark()
 		_ = os.Remove(s.path) // the next daemon takes over what stays
 	}
 	return s.Listener.Close()
@@ -247,6 +249,12 @@ func listenSocket(c config.Daemon, group int, warn func(string)) (*ownSocket, er
 	if err == nil || errors.Is(err, syscall.EAGAIN) { // it has no room for more callers
 		return nil, fmt.Errorf("a daemon already answers on %s: stop it first, or give this one another --socket and --state-dir", path)
 	}
+	mark := func() {
+		if err := file.LeaveTrace(path, absolute(c.StateDir)); err != nil && warn != nil {
+			warn(fmt.Sprintf("commands do not find the state folder by the socket, or wait for the next daemon: %v", err))
+		}
+	}
+	mark() // before the socket goes, so that nobody takes this machine for one without berth
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("remove the socket of an earlier daemon: %w", err)
 	}
@@ -266,7 +274,7 @@ func listenSocket(c config.Daemon, group int, warn func(string)) (*ownSocket, er
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("look at the socket: %w", err), l.Close())
 	}
-	own := &ownSocket{l, path, made}
+	own := &ownSocket{l, path, made, mark}
 	if group >= 0 {
 		if err := own.give(group); err != nil {
 			return nil, errors.Join(err, own.Close())

@@ -27,6 +27,18 @@ func (c *Console) patience() time.Duration {
 	return 10 * time.Second
 }
 
+// Endure has clients that are made from now on wait for a daemon that is being replaced.
+// It is for commands that begin something.
+func (c *Console) Endure() { c.endures = true }
+
+// endurance returns how long a client waits for a daemon that is being replaced.
+func (c *Console) endurance() time.Duration {
+	if c.endures {
+		return c.patience()
+	}
+	return 0
+}
+
 // Client returns a client of the daemon, without checking that the daemon answers.
 func (c *Console) Client() (*client.Client, error) {
 	if c.Socket != "" && c.URL != "" {
@@ -34,8 +46,12 @@ func (c *Console) Client() (*client.Client, error) {
 	}
 	daemon, err := client.Find(client.Options{
 		Socket: c.Socket, PeerUID: c.DaemonUID, URL: c.URL, Timeout: c.patience(),
+		Patience: c.endurance(),
 		Retry: func(err error, _ time.Duration) {
 			what := "the connection to the daemon broke"
+			if missing := (*client.NoDaemonError)(nil); errors.As(err, &missing) {
+				what = err.Error()
+			}
 			if away := (*client.AwayError)(nil); errors.As(err, &away) {
 				what = fmt.Sprintf("the daemon went away, and the request is made again for %s", words.Duration(away.Within))
 			}

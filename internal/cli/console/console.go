@@ -34,6 +34,7 @@ type Console struct {
 
 	started      bool   // a command has begun; see isUsage
 	devicesGiven bool   // by --devices
+	endures      bool   // see Endure
 	outage       uint32 // not 0: the daemon went away, and the user knows
 }
 

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,10 +14,12 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/berth-gpu/berth/internal/text/words"
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/text/term"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // Answer writes a value as JSON if the user asked for that, and otherwise lines.
@@ -155,8 +158,9 @@ func StateFlag(cmd *cobra.Command, folder *string) {
 	_ = cmd.MarkFlagDirname("state-dir") // fails only for a flag that does not exist
 }
 
-// StateDir returns the state folder of the daemon: given, or the configured one if
-// given is empty.
+// StateDir returns the state folder of the daemon: given, or else that of the daemon that
+// is named by its socket, or else the configured one, and says on Err which of these. If nobody
+// knows where a daemon that is named keeps its state, StateDir takes no other folder.
 func (c *Console) StateDir(given string) (string, error) {
 	if given != "" {
 		return given, nil
@@ -165,5 +169,18 @@ func (c *Console) StateDir(given string) (string, error) {
 	if err != nil {
 		return "", Hinted(err, "or name the folder: --state-dir DIR")
 	}
-	return settings.Config.Daemon.StateDir, nil
+	folder, socket := settings.Config.Daemon.StateDir, cmp.Or(c.Socket, c.Getenv("BERTH_SOCKET"))
+	_, usual := config.DefaultPaths(os.Geteuid() == 0, c.Getenv)
+	switch traced, known := file.Traced(socket); {
+	case strings.HasPrefix(settings.Source("daemon.state_dir"), "environment "): // it is named as well
+		return folder, nil
+	case c.Remote():
+		return "", Hinted(Usage("a daemon that is named by an address may keep its state on another machine"), "name the folder: --state-dir DIR; or leave out --url and BERTH_URL")
+	case socket != "" && known:
+		folder = traced
+	case socket != "" && socket != usual:
+		return "", Hinted(Usage("nobody knows where the daemon at %s keeps its state", socket), "name the folder: --state-dir DIR")
+	}
+	fmt.Fprintf(c.Err, "berth: the state folder is %s\n", term.Clean(folder))
+	return folder, nil
 }

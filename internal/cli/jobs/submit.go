@@ -296,6 +296,7 @@ func (v *requeueValue) String() string { return string(*v) }
 func (v *requeueValue) Type() string { return "bool" }
 
 func (o *submitOptions) run(ctx context.Context) error {
+	o.Endure()
 	return o.With(ctx, func(c *client.Client) error {
 		for _, list := range []struct {
 			names []string

@@ -127,6 +127,7 @@ func (v *parkableValue) String() string { return "" }
 func (v *parkableValue) Type() string { return "bool" }
 
 func (o *allocateOptions) run(ctx context.Context) error {
+	o.Endure()
 	c, err := o.Client()
 	if err != nil {
 		return err

@@ -77,6 +77,7 @@ func (o *execOptions) run(ctx context.Context, command []string) error {
 	if err := o.request.Finish(command); err != nil {
 		return console.Usage("%v", err)
 	}
+	o.Endure()
 	c, err := o.Client()
 	if err != nil {
 		return err

@@ -104,7 +104,9 @@ func newRestore(con *console.Console) *cobra.Command {
 		Short: "Make the state folder of a daemon from a backup",
 		Long: `Make the state folder from a file that "berth backup" wrote. Stop the daemon
 first. The new folder gets its name when it is complete: a command that is
-killed has changed nothing, or everything.
+killed has changed nothing, or everything. Without --state-dir, it is the folder
+of the daemon that --socket or BERTH_SOCKET names, or else the configured one;
+if nobody knows where that daemon kept its state, nothing is written.
 
 Jobs that ran when the backup was made are lost, unless they still run here, and
 leases of processes that are gone end. Jobs whose environments are not in the
@@ -121,7 +123,7 @@ the standard input.`,
 			if args[0] != "-" {
 				f, err := os.Open(args[0])
 				if err != nil {
-					return err
+					return console.Unread("read the backup", args[0], err)
 				}
 				defer f.Close()
 				from = f
