@@ -45,7 +45,7 @@ func TestWhoMayRunPrograms(t *testing.T) {
 			t.Fatal(err)
 		}
 		may := func(by access.Actor) error {
-			if err := mayChange(by, before.Differences(next)); err != nil {
+			if err := mayChange(by, before.Differences(next), []byte(change)); err != nil {
 				return err
 			}
 			return mayRun(by, before, next)
@@ -101,5 +101,33 @@ func TestPortsThatAreTaken(t *testing.T) {
 	has := l.Addr().(*net.TCPAddr).Port
 	if port, taken, err := freePort(has, has+1); err != nil || port == has || port == 0 || taken != has {
 		t.Errorf("a server gets the port %d, and %d is taken: %v; want another one than %d", port, taken, err, has)
+	}
+}
+
+// A refusal names the settings that were asked for, and not those that a new entry has
+// besides.
+func TestRefusedSettingsAreThoseAskedFor(t *testing.T) {
+	before := settingsOf(t, "")
+	operator := access.Actor{User: "carol", Door: access.Socket, Role: access.Operator}
+	for change, names := range map[string]string{
+		`{"users": {"ada": {"memory_mb": 4096}}}`:                                         "users.ada.memory_mb: ",
+		`{"users": {"ada": {"memory_mb": 4096, "running_jobs": 3}}, "temp_throttle": 80}`: "users.ada.memory_mb, users.ada.running_jobs: ",
+		`{"temp_throttle": 80}`: "",
+	} {
+		next, _, err := before.Change([]byte(change))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = mayChange(operator, before.Differences(next), []byte(change))
+		if (err == nil) != (names == "") || err != nil && (!strings.HasPrefix(err.Error(), names) || !strings.Contains(err.Error(), "the role admin")) {
+			t.Errorf("%s: %v", change, err)
+		}
+	}
+	all := []config.Difference{{Name: "users.ada.role"}}
+	if got := asked([]byte(`{"users": null}`), all); len(got) != 1 {
+		t.Errorf("what takes entries away names %v", got)
+	}
+	if got := asked([]byte(`{"temp_throttle": 80}`), all); len(got) != 1 { // nothing that changes goes unnamed
+		t.Errorf("a change of something else names %v", got)
 	}
 }

@@ -82,7 +82,7 @@ func (s *settings) Change(_ context.Context, by access.Actor, body []byte) error
 	if err != nil {
 		return err
 	}
-	if err := mayChange(by, before.Differences(next)); err != nil {
+	if err := mayChange(by, before.Differences(next), body); err != nil {
 		return err
 	}
 	if err := mayRun(by, before, next); err != nil {
@@ -113,23 +113,50 @@ func (s *settings) Change(_ context.Context, by access.Actor, body []byte) error
 	return nil
 }
 
+// asked returns those differences that a request names, or else all. A new entry has more settings,
+// with the values that they have where nobody sets them.
+func asked(body []byte, all []config.Difference) []config.Difference {
+	var tree any
+	if json.Unmarshal(body, &tree) != nil {
+		return all
+	}
+	var names []string
+	var walk func(name string, v any)
+	walk = func(name string, v any) {
+		below, is := v.(map[string]any)
+		if !is {
+			names = append(names, name)
+		}
+		for key, value := range below {
+			walk(strings.TrimPrefix(name+"."+key, "."), value)
+		}
+	}
+	walk("", tree)
+	named := slices.DeleteFunc(slices.Clone(all), func(d config.Difference) bool {
+		return !slices.ContainsFunc(names, func(name string) bool { return d.Name == name || strings.HasPrefix(d.Name, name+".") })
+	})
+	if len(named) == 0 {
+		return all
+	}
+	return named
+}
+
 // mayChange refuses a change of settings that need a higher role than the actor has. It
-// names all of them.
-func mayChange(by access.Actor, changed []config.Difference) error {
+// names those of them that the request names.
+func mayChange(by access.Actor, changed []config.Difference, body []byte) error {
 	refused := access.May(by, access.Govern, access.Object{})
 	if refused == nil {
 		return nil
 	}
-	var wrong []string
-	for _, d := range changed {
-		if d.Role != access.Operator.String() {
-			wrong = append(wrong, d.Name)
-		}
-	}
-	if wrong == nil {
+	wrong := slices.DeleteFunc(slices.Clone(changed), func(d config.Difference) bool { return d.Role == access.Operator.String() })
+	if len(wrong) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", strings.Join(wrong, ", "), refused)
+	var names []string
+	for _, d := range asked(body, wrong) {
+		names = append(names, d.Name)
+	}
+	return fmt.Errorf("%s: %w", strings.Join(names, ", "), refused)
 }
 
 // mayRun refuses a change of what the daemon runs, and of which files it reads, by an

@@ -2,10 +2,14 @@ package rights
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	osuser "os/user"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/view"
@@ -25,6 +29,12 @@ role, you have the highest one. berth help access says what each role may do.`,
 		},
 	}
 }
+
+// groupError is the error of the daemon, which does not know the user, in other words.
+type groupError struct{ cause error }
+
+func (*groupError) Error() string   { return "a group has no quota of its own" }
+func (e *groupError) Unwrap() error { return e.cause }
 
 func newQuota(con *console.Console) *cobra.Command {
 	var watch time.Duration // 0 to show once
@@ -59,6 +69,11 @@ or cert:NAME. For others than yourself you need the role operator.`,
 			return con.With(cmd.Context(), func(c *client.Client) error {
 				return con.Tell(cmd.Context(), watch, func(ctx context.Context) (console.Shown, error) {
 					quota, err := c.Quota(ctx, user)
+					if problem := (*api.Problem)(nil); errors.As(err, &problem) && problem.Code == "unknown_user" && !con.Remote() {
+						if group, missed := osuser.LookupGroup(user); missed == nil {
+							err = console.Hinted(fmt.Errorf("%s is a group, and limits count for each of its members: %w", group.Name, &groupError{err}), "name a member, as in berth quota ada; berth config shows what berth.yaml sets for groups."+group.Name)
+						}
+					}
 					return &view.Quota{Quota: quota}, err
 				})
 			})

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -70,7 +71,7 @@ func (t taken) inWords(e *huma.ErrorDetail) api.FieldProblem {
 		return api.FieldProblem{Field: strings.TrimPrefix(field+"."+missing, "body."), Detail: "is missing: " + t.example(e.Location+"."+missing)}
 	case message == validation.MsgUnexpectedProperty:
 		above, name := cutLast(e.Location)
-		return api.FieldProblem{Field: field, Detail: "is not a field of this body: " + meant(name, t.fields(above))}
+		return api.FieldProblem{Field: field, Detail: "is not a field of this body: " + cmp.Or(t.below(above, name), meant(name, t.fields(above)))}
 	case strings.HasPrefix(message, "invalid character"), strings.HasPrefix(message, "unexpected end"), strings.HasPrefix(message, "unexpected EOF"):
 		return api.FieldProblem{Field: field, Detail: "is not JSON: write names and texts in double quotes, and close every brace"}
 	}
@@ -161,6 +162,29 @@ func unquoted(field, given string) string {
 func cutLast(location string) (above, name string) {
 	at := strings.LastIndexByte(location, '.')
 	return location[:max(at, 0)], location[at+1:]
+}
+
+// below suggests a field of an object in the object at a location, where a field of that
+// name, or one that begins with it, is missing: {"memory_mb": 1} where it belongs under lease.
+func (t taken) below(location, word string) string {
+	at := t.at(location)
+	if at == nil {
+		return ""
+	}
+	for _, exact := range []bool{true, false} {
+		for _, name := range slices.Sorted(maps.Keys(at.Properties)) {
+			inner := t.whole(at.Properties[name])
+			if inner == nil {
+				continue
+			}
+			for _, field := range slices.Sorted(maps.Keys(inner.Properties)) {
+				if exact && field == word || !exact && strings.HasPrefix(field, word+"_") {
+					return fmt.Sprintf("it belongs under %s: write {%q: {%q: …}}", name, name, field)
+				}
+			}
+		}
+	}
+	return ""
 }
 
 // fields returns the names of the fields of the object at a location of the body.

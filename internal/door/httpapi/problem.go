@@ -3,6 +3,7 @@ package httpapi
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -79,18 +80,45 @@ func (s *server) notServed(w http.ResponseWriter, r *http.Request, answer http.H
 	case http.StatusMethodNotAllowed:
 		allow := seen.header.Get("Allow")
 		w.Header().Set("Allow", allow)
-		problems.Write(w, problems.New(seen.status, "method_not_allowed", "%s does not take %s; it takes %s.", r.URL.Path, r.Method, allow))
+		problems.Write(w, problems.New(seen.status, "method_not_allowed", "%s does not take %s; it takes %s.%s", r.URL.Path, r.Method, allow, s.otherMethod(r)))
 	case http.StatusNotFound:
-		problems.Write(w, problems.New(seen.status, "unknown_path", "There is nothing at %s.%s /openapi.json lists every path, /docs describes them, and /help is the manual.", r.URL.Path, s.nearPath(r.URL.Path)))
+		problems.Write(w, problems.New(seen.status, "unknown_path", "There is nothing at %s.%s%s /openapi.json lists every path, /docs describes them, and /help is the manual.", r.URL.Path, ofModels(r.URL.Path), s.nearPath(r.URL.Path)))
 	default:
 		s.mux.ServeHTTP(w, r)
 	}
+}
+
+// otherMethod names the route that does what somebody meant who sent DELETE.
+func (s *server) otherMethod(r *http.Request) string {
+	if r.Method != http.MethodDelete {
+		return ""
+	}
+	for _, way := range []struct{ verb, does string }{{"cancel", "cancel it"}, {"stop", "stop it"}} {
+		path := r.URL.Path + "/" + way.verb
+		there := &http.Request{Method: http.MethodPost, Host: r.Host, URL: &url.URL{Path: path}}
+		if _, pattern := s.route(there); pattern != "" && strings.HasSuffix(pattern, "/"+way.verb) {
+			return " To " + way.does + ", send POST " + path + "."
+		}
+	}
+	return ""
+}
+
+// ofModels says where requests for models go. They come here if somebody takes the daemon
+// for the front.
+func ofModels(path string) string {
+	if !strings.HasPrefix(path, "/v1/") {
+		return ""
+	}
+	return " Requests for models go to the front, which listens where front.listen of the configuration says (GET /api/services lists the services behind it)."
 }
 
 // nearPath asks whether the caller meant the path that is nearest to one that is not
 // served. Where a path has a name in braces, and all before it is right, what the caller
 // wrote stands for it.
 func (s *server) nearPath(wrong string) string {
+	if ofModels(wrong) != "" {
+		return ""
+	}
 	parts := strings.Split(strings.TrimSuffix(words.Cut(wrong, mostPath), "/"), "/")
 	var known []string
 	for path := range s.api.OpenAPI().Paths {

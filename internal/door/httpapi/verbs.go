@@ -12,7 +12,11 @@ import (
 // mayUse refuses a caller who may not use a route.
 func mayUse(pattern string, who access.Actor) *api.Problem {
 	if err := access.May(who, verbs[pattern], access.Object{}); err != nil {
-		return problems.New(http.StatusForbidden, "not_allowed", "%s.", words.UpperFirst(err.Error()))
+		p := problems.New(http.StatusForbidden, "not_allowed", "%s.", words.UpperFirst(err.Error()))
+		if verbs[pattern] == access.Configure {
+			p.Detail += " Settings of users, groups, services and hooks, and all that decides who may do what, need the role admin."
+		}
+		return p
 	}
 	return nil
 }
