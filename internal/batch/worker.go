@@ -146,6 +146,9 @@ func (w *worker) work() error {
 	}
 }
 
+// beforeReady is said of a process that ended before it spoke the protocol of workers.
+const beforeReady = "before it was ready (a worker calls berth.worker, or speaks the protocol that berth help batch-protocol describes): "
+
 func (w *worker) awaitReady() error {
 	started := time.Now()
 	limit := w.run.opt.ReadyTimeout
@@ -154,7 +157,7 @@ func (w *worker) awaitReady() error {
 		case a, more := <-w.proc.messages:
 			switch {
 			case !more || a.err != nil && !isNonsense(a.err):
-				return &failure{chunk.Died, "before it was ready: "}
+				return &failure{chunk.Died, beforeReady}
 			case a.err != nil:
 				return &failure{chunk.Nonsense, a.err.Error()}
 			case a.kind != messageReady:

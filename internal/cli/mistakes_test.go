@@ -20,8 +20,9 @@ import (
 // its exit code and its answer. -update writes the answers.
 //
 // Lines that begin with # are comments, and those that begin with + prepare something and
-// must succeed. Every answer must name the next step, and none may be a sentence of a
-// library.
+// must succeed. A line that begins with = has a phrase that the answer below it must have,
+// and one that begins with ! a phrase that it must not have. Every answer must name the
+// next step, and none may be a sentence of a library.
 func TestMistakes(t *testing.T) {
 	const golden = "testdata/mistakes.golden"
 	text, err := os.ReadFile(golden)
@@ -34,6 +35,8 @@ func TestMistakes(t *testing.T) {
 		"open.yaml":  "hooks:\n  pager: {url: http://127.0.0.1:1/, secret: abcdefghijklmnopqrstuvwxyz}\n",
 		"bad.yaml":   "gpu: {temp_optimum: 60}\n",
 		"train.py":   "print()\n",
+		"train.sh":   "#!/bin/sh\ntrue\n",
+		"slurm.sh":   "#!/bin/sh\n#SBATCH --gres=gpu:2\n#SBATCH -t 4:00:00\n#SBATCH --mail-type=END\n#SBATCH -Jtrain\ntrue\n",
 		"job.sh":     "#!/bin/sh\n#BERTH --memry 8GiB\ntrue\n",
 	} {
 		mode := os.FileMode(0o600) // one that others can read must have no secrets
@@ -52,6 +55,7 @@ func TestMistakes(t *testing.T) {
 	t.Cleanup(func() { _ = d.Stop() })
 	var got strings.Builder
 	mistakes := 0
+	var phrases []string // of the answer that comes next
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSuffix(line, "\n")
 		switch {
@@ -62,9 +66,18 @@ func TestMistakes(t *testing.T) {
 			if code, said := mistake(t, d, work, line[2:]); code != 0 {
 				t.Errorf("%s: exit code %d: %s", line, code, said)
 			}
+		case strings.HasPrefix(line, "= "), strings.HasPrefix(line, "! "):
+			fmt.Fprintln(&got, line)
+			phrases = append(phrases, line)
 		case strings.HasPrefix(line, "$ "):
 			mistakes++
 			code, said := mistake(t, d, work, line[2:])
+			for _, phrase := range phrases {
+				if strings.Contains(said, phrase[2:]) != (phrase[0] == '=') {
+					t.Errorf("%s: %s: the answer is not as \"%s\" asks", line, said, phrase)
+				}
+			}
+			phrases = nil
 			fmt.Fprintf(&got, "%s\n%d %s\n", line, code, strings.ReplaceAll(said, "\n", "\n  "))
 			judge(t, line, code, said)
 		case line == "":
@@ -95,7 +108,7 @@ var source, _ = os.Getwd()
 func mistake(t *testing.T, d *daemontest.Daemon, work, line string) (code int, said string) {
 	t.Helper()
 	args, environment := fields(line), map[string]string{"BERTH_SOCKET": d.Socket}
-	for len(args) > 0 && strings.Contains(args[0], "=") && strings.HasPrefix(args[0], "BERTH_") {
+	for len(args) > 0 && strings.Contains(args[0], "=") && (strings.HasPrefix(args[0], "BERTH_") || args[0] == "TERMINAL=1") {
 		name, value, _ := strings.Cut(args[0], "=")
 		environment[name], args = value, args[1:]
 	}
@@ -105,6 +118,7 @@ func mistake(t *testing.T, d *daemontest.Daemon, work, line string) (code int, s
 	env.Env.Getenv = func(name string) string { return environment[name] }
 	env.Env.Now = func() time.Time { return time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC) }
 	env.Env.Terminal = func() (int, bool) { return 80, false }
+	env.Env.ErrTerminal = func() (int, bool) { return 80, environment["TERMINAL"] != "" }
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	code = cli.Run(ctx, env, args[1:])

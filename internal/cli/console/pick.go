@@ -105,6 +105,16 @@ func beginning(text string, groups [][]Named) (stems []string) {
 	return stems
 }
 
+// Unlike returns the ids and names that somebody may have meant who wrote an unknown one:
+// all but those that differ from it only by their numbers, which are other things.
+func Unlike(text string, known []string) []string {
+	stem := Named{ID: text}.stem()
+	if stem == text {
+		return known
+	}
+	return slices.DeleteFunc(slices.Clone(known), func(id string) bool { return Named{ID: id}.stem() == stem })
+}
+
 // stem returns the id without its number.
 func (n Named) stem() string { return n.ID[:numberAt(n.ID)] }
 

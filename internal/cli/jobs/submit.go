@@ -7,9 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -21,6 +23,7 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/process/launch"
 	"github.com/berth-gpu/berth/internal/text/term"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 type submitOptions struct {
@@ -137,6 +140,7 @@ func (o *submitOptions) fill(cmd *cobra.Command, args []string) error {
 		return console.Usage("submit needs the daemon of this machine, because it sends folders, files and variables of this one: leave out --url and BERTH_URL. With a token that is bound to a user, programs submit from elsewhere by POST /api/jobs")
 	}
 	o.job.Command = command
+	o.Unnoticed(cmd, args)
 	for _, step := range []func() error{o.fillLease, o.fillPlace, o.fillTasks, o.fillTimes} {
 		if err := step(); err != nil {
 			return console.Usage("%v", err)
@@ -170,6 +174,9 @@ func (o *submitOptions) script(cmd *cobra.Command, args []string) ([]string, err
 		return nil, console.Hinted(console.Usage("there is no file %s", args[0]), "to run a command, write two dashes before it: berth submit -- "+view.ShellLine(args))
 	case err != nil:
 		return nil, err
+	}
+	for _, line := range ofSlurm(args[0], text) {
+		fmt.Fprintln(o.Err, term.Clean(line))
 	}
 	if err := readFlags(text, cmd.Flags()); err != nil {
 		return nil, console.Usage("%s: %v", args[0], err)
@@ -244,7 +251,30 @@ func (o *submitOptions) fillTasks() error {
 		}
 		o.job.Params = append(o.job.Params, api.JobParam{Name: name, Values: strings.Split(values, ",")})
 	}
+	if n, err := strconv.Atoi(o.job.Array); err == nil && n > 1 {
+		fmt.Fprintf(o.Err, "berth: --array %s is one task, number %[1]s: for %[1]s tasks write --array 1-%[1]s\n", o.job.Array)
+	}
+	o.unknownPlaces()
 	return nil
+}
+
+// placeholder finds what looks like the place of a parameter, and variables of a shell.
+var placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$?\{([A-Za-z_][A-Za-z0-9_]*)\}`) })
+
+// unknownPlaces says which places in the command are those of no parameter, and stay as
+// they are.
+func (o *submitOptions) unknownPlaces() {
+	var names, said []string
+	for _, p := range o.job.Params {
+		names = append(names, p.Name)
+	}
+	for _, found := range placeholder().FindAllStringSubmatch(strings.Join(o.job.Command, " "), -1) {
+		if names == nil || found[0][0] == '$' || slices.Contains(names, found[1]) || slices.Contains(said, found[1]) {
+			continue
+		}
+		said = append(said, found[1])
+		fmt.Fprintf(o.Err, "berth: there is no --param %s, so %s stays as it is: %s\n", found[1], found[0], words.Suggest(found[1], names, "the parameters are "+words.And(names)))
+	}
 }
 
 // fillTimes sets when the job begins, and the signal before its end.
@@ -273,6 +303,9 @@ func (o *submitOptions) fillTimes() error {
 		return fmt.Errorf("--signal takes the name of a signal, as in USR1@60s, not %q", o.signal)
 	case !o.launch.TimeLimit.Known():
 		return errors.New("--signal comes before the end of the time limit: give one with --time, as in --time 4h")
+	}
+	if !timed {
+		fmt.Fprintf(o.Err, "berth: --signal %s does not say how long before the end it comes: it comes 60 s before, as with --signal %[1]s@60s\n", o.signal)
 	}
 	return nil
 }

@@ -266,7 +266,7 @@ func change[T any](ctx context.Context, con *console.Console, name string,
 // that id, byName takes the text for a name or the beginning of an id.
 func byName[T any](ctx context.Context, c *client.Client, name string, do func(c *client.Client, id string) (T, error)) (T, error) {
 	answer, err := byID(c, name, do)
-	if !isProblem(err, "unknown_allocation") {
+	if name == "" || !isProblem(err, "unknown_allocation") {
 		return answer, err
 	}
 	id, found := pick(ctx, c, name)

@@ -61,7 +61,10 @@ the GPUs that it has not leased, or berth refuses to start it.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			con.Unnoticed(cmd, args)
+			return o.run(cmd.Context(), args)
+		},
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // flags after the command belong to the command

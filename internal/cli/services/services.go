@@ -301,7 +301,7 @@ func each(ctx context.Context, con *console.Console, names []string, why string,
 func byName(ctx context.Context, c *client.Client, text string, do func(name string) (api.Service, error)) (api.Service, error) {
 	answer, err := do(text)
 	problem := (*api.Problem)(nil)
-	if !errors.As(err, &problem) || problem.Status != http.StatusNotFound || problem.Code != "unknown_service" {
+	if text == "" || !errors.As(err, &problem) || problem.Status != http.StatusNotFound || problem.Code != "unknown_service" {
 		return answer, err
 	}
 	all, listed := c.Services(ctx)

@@ -88,6 +88,7 @@ leases. A host that goes is tried again, and its records go to others. With
 				return console.Usage("%q is not a flag: give the worker after --, as in -- python worker.py", args[0])
 			}
 			o.command = args
+			con.Unnoticed(cmd, args)
 			return o.run(cmd.Context())
 		},
 	}

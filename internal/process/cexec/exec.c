@@ -242,12 +242,27 @@ static void become(const char *file, char **command) {
 	_exit(missing ? 127 : 126);
 }
 
+// mistaken reports whether flags of berth behind the command may have been meant for berth,
+// which the command in Go tells a person at a terminal.
+static int mistaken(char **command) {
+	static const char *const flags[] = {"--memory", "--gpus", "--slots", "--time"}; // ofBoth in package console
+	for (char **word = command + 1; *word != NULL; word++)
+		for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+			size_t n = strlen(flags[i]);
+			if (strncmp(*word, flags[i], n) == 0 && ((*word)[n] == '\0' || (*word)[n] == '='))
+				return isatty(STDERR_FILENO);
+		}
+	return 0;
+}
+
 static void try_exec(char **argv) {
 	static struct message question, answer;
 	char **flags = argv + 2, **command = flags, file[4096];
 	while (*command != NULL && strcmp(*command, "--") != 0)
 		command++;
 	if (*command == NULL || *++command == NULL || berth_find(*command, file, sizeof file) != 0)
+		return;
+	if (mistaken(command))
 		return;
 	int fd = reach(flags);
 	if (fd < 0)

@@ -51,6 +51,11 @@ func Program(name, path string) (string, error) {
 		return name, nil
 	}
 	refused := &ProgramError{name, "there is no such command in the folders of PATH", ExitNotFound}
+	if first, _, several := strings.Cut(name, " "); several && first != "" {
+		if _, err := Program(first, path); err == nil {
+			refused.Reason += ": write it without quotes, as in -- " + name
+		}
+	}
 	for dir := range strings.SplitSeq(path, ":") {
 		file := cmp.Or(dir, ".") + "/" + name
 		reason, exit := unfit(file)
