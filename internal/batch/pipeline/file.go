@@ -39,7 +39,7 @@ type Pipeline struct {
 
 // Step is one piece of work.
 type Step struct {
-	Name   string
+	Name   string // its number, such as "#2", if the file gives it none
 	Line   int
 	Input  MemoryType
 	Output MemoryType
@@ -49,8 +49,6 @@ type Step struct {
 	Libraries  []string // Python packages that it imports, besides those of its memory types
 	After      []string // steps whose outputs it takes; the one before it unless the file says otherwise
 	Function   string   // function that it calls, for finding earlier measurements; may be empty
-
-	unnamed bool // whether Name is made up, for messages
 }
 
 // UsesGPU reports whether the step needs a device: it takes or gives arrays on

@@ -46,12 +46,12 @@ func (r *reader) graph(p *Pipeline) {
 func othersThan(p *Pipeline, position int, missing string) string {
 	var names []string
 	for i := range p.Steps {
-		if name := p.Steps[i].Name; !p.Steps[i].unnamed && name != p.Steps[position].Name && !slices.Contains(names, name) {
+		if name := p.Steps[i].Name; name != p.Steps[position].Name && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
 	if len(names) == 0 {
-		return "no other step has a name; after: [] waits for none"
+		return "the pipeline has no other step; after: [] waits for none"
 	}
 	return suggest(missing, "there are", names)
 }

@@ -157,8 +157,7 @@ func (r *reader) step(n *document.Node, before []Step) Step {
 			s.Function = r.text(e, e.Key)
 		}
 	}
-	r.required(n, "a step", "name", "input", "output")
-	s.unnamed = s.Name == ""
+	r.required(n, "a step", "input", "output")
 	s.Name = cmp.Or(s.Name, nameOf(n))
 	if s.OutputSize > 0 && s.Memory > 0 && s.OutputSize > s.Memory {
 		r.add(placeOf(n), BadValue, fmt.Sprintf("its output takes %s and the whole step only %s", s.OutputSize.Beside(s.Memory), s.Memory.Beside(s.OutputSize)),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -124,6 +125,27 @@ func TestParse(t *testing.T) {
 		if line := fromJSON.Pipelines[0].Steps[2].Line; line != 9 {
 			t.Errorf("a step of line 9 is said to be in line %d", line)
 		}
+	}
+}
+
+// A step without a name has the number that messages call it by.
+func TestStepsWithoutNames(t *testing.T) {
+	for name, text := range map[string]string{
+		"p.yaml": "pipelines: [{name: p, steps: [{input: numpy, output: cupy}, {name: mid, input: cupy, output: cupy}, {input: cupy, output: numpy, after: ['#1']}]}]",
+		"p.json": `{"pipelines":[{"name":"p","steps":[{"input_memory_type":"numpy","output_memory_type":"cupy"},{"name":"mid","input":"cupy","output":"cupy"},{"input":"cupy","output":"numpy","after":"#1"}]}]}`,
+	} {
+		steps := mustParse(t, name, text).Pipelines[0].Steps
+		got := []string{}
+		for _, s := range steps {
+			got = append(got, s.Name+" after "+strings.Join(s.After, " "))
+		}
+		if want := []string{"#1 after ", "mid after #1", "#3 after #1"}; !slices.Equal(got, want) {
+			t.Errorf("%s: the steps are %q, want %q", name, got, want)
+		}
+	}
+	_, err := Parse("p.yaml", []byte("pipelines: [{name: p, steps: [{name: '#2', input: numpy, output: numpy}, {input: numpy, output: numpy}]}]"))
+	if err == nil || !strings.Contains(err.Error(), `has the same name`) {
+		t.Errorf("a name that is the number of another step: %v", err)
 	}
 }
 
