@@ -95,8 +95,47 @@ func TestRecalledPlaceIsGivenBack(t *testing.T) {
 	b.whenBothAreReady(func() { b.machine.recallAll(0) })
 	s := b.mustRun()
 	check(t, jobs, b.lines())
-	if s.Retries != 0 || b.count(EventRecalled) != 1 || byGPU(s)["GPU-1"] == 0 {
+	if s.Retries != 0 || b.count(EventRecalled) != 1 || byGPU(s)["GPU-1"] == 0 || s.GPUs[0].Trouble != "" {
 		t.Errorf("%+v\n%s", s, b.story())
+	}
+}
+
+// What is wrong with a GPU whose workers leave is told at once, and in the summary.
+func TestTroubleOfAGPUIsTold(t *testing.T) {
+	t.Parallel()
+	const trouble = "is in quarantine until 10:50 at least: XID 79"
+	for _, test := range []struct {
+		name string
+		make func(*machine)
+		code EventCode
+		text string
+	}{
+		{"its places are wanted back", func(m *machine) { m.recallAll(0) }, EventRecalled, "GPU 0 " + trouble + ": it leaves after its batch"},
+		{"it is lost", func(m *machine) { m.lose(0) }, EventLost, "GPU 0 " + trouble + ": other workers take its records"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			jobs := plain(300)
+			b := newBench(t, jobs)
+			b.opt.Batch = 4
+			b.machine.trouble = trouble
+			said := make(chan string, len(jobs)) // its workers are two
+			b.whenBothAreReady(func() { test.make(b.machine) })
+			before := b.opt.Notify
+			b.opt.Notify = func(e Event) {
+				before(e)
+				if e.Code == test.code {
+					said <- e.Text
+				}
+			}
+			s := b.mustRun()
+			check(t, jobs, b.lines())
+			if got := <-said; got != test.text {
+				t.Errorf("it says %q", got)
+			}
+			if s.GPUs[0].Trouble != trouble || s.GPUs[1].Trouble != "" {
+				t.Errorf("the summary is %+v", s.GPUs)
+			}
+		})
 	}
 }
 

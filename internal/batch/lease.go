@@ -59,6 +59,11 @@ type Grant struct {
 	Lost   <-chan struct{}
 	Recall <-chan struct{}
 
+	// Trouble returns what is wrong with the GPU, to follow its name, as in "is in
+	// quarantine: XID 79", if Lost or Recall was closed for that, and otherwise "". It may
+	// be nil.
+	Trouble func() string
+
 	// Speed returns the multiplier of the GPU now, from 0 to 1. The worker
 	// works for that share of the time, with that share of the batch size. Nil
 	// means always 1.
@@ -104,6 +109,13 @@ func (g GPU) String() string {
 		return "GPU " + strconv.Itoa(g.Index)
 	}
 	return "GPU " + strconv.Itoa(g.Index) + " of " + g.Host
+}
+
+func (g *Grant) trouble() string {
+	if g.Trouble == nil {
+		return ""
+	}
+	return g.Trouble()
 }
 
 func (g *Grant) speed() float64 {

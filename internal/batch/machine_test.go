@@ -17,7 +17,9 @@ type machine struct {
 	taken int
 	err   error // what Acquire answers
 	why   func(signalled bool) string
-	start func(pid int) error
+
+	trouble string // with a GPU that wants its places back
+	start   func(pid int) error
 }
 
 type testGPU struct {
@@ -104,7 +106,7 @@ func (m *machine) find(req WorkerRequest) (*Grant, <-chan struct{}, error) {
 	t := &testGrant{lost: make(chan struct{}), recall: make(chan struct{})}
 	best.grants[t] = true
 	m.taken++
-	grant := &Grant{GPU: best.GPU, Env: []string{"CUDA_VISIBLE_DEVICES=" + best.UUID}, Lost: t.lost, Recall: t.recall, Why: m.why, Started: m.start}
+	grant := &Grant{GPU: best.GPU, Env: []string{"CUDA_VISIBLE_DEVICES=" + best.UUID}, Lost: t.lost, Recall: t.recall, Why: m.why, Started: m.start, Trouble: func() string { return m.trouble }}
 	if m.speed != nil {
 		grant.Speed = func() float64 { return m.speed(best.UUID) }
 	}

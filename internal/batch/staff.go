@@ -150,8 +150,9 @@ type card struct {
 	largest int     // records in the largest batch that came back
 	quick   float64 // recent seconds per batch
 
-	failures int  // workers that failed in a row without an outcome
-	givenUp  bool // no more workers are started there
+	failures int    // workers that failed in a row without an outcome
+	givenUp  bool   // no more workers are started there
+	trouble  string // why workers lost their places there, see Grant.Trouble
 
 	done, failed      int64 // records
 	retries, restarts int64

@@ -44,6 +44,7 @@ type GPUSummary struct {
 	Restarts int64   `json:"restarts"`
 	Rate     float64 `json:"records_per_second"` // over the whole run
 	Busy     float64 `json:"busy_seconds"`       // total time that its workers were at work
+	Trouble  string  `json:"trouble,omitempty"`  // what was wrong with it, to follow its name, if workers left for that
 }
 
 // Took returns how long this run took.
@@ -60,7 +61,7 @@ func (r *Run) summary(err error) Summary {
 		s.Error = err.Error()
 	}
 	for _, c := range r.staff.cards {
-		g := GPUSummary{GPU: c.gpu, Records: c.done, Failed: c.failed, Restarts: c.restarts, Busy: c.busy.Seconds()}
+		g := GPUSummary{GPU: c.gpu, Records: c.done, Failed: c.failed, Restarts: c.restarts, Busy: c.busy.Seconds(), Trouble: c.trouble}
 		if s.Seconds > 0 {
 			g.Rate = float64(c.done) / s.Seconds
 		}

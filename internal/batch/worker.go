@@ -253,7 +253,7 @@ func (w *worker) watch(ctx context.Context) (stop func()) {
 				if !w.proc.Alive() {
 					continue // the lease ended with the process
 				}
-				w.run.notify(EventRecalled, w.card.gpu, w.name, "the place is wanted back: it leaves after its batch")
+				w.ousted(EventRecalled, "the place is wanted back", "it leaves after its batch")
 				w.leave()
 				continue
 			case <-stopping:
@@ -262,7 +262,7 @@ func (w *worker) watch(ctx context.Context) (stop func()) {
 				w.leave()
 				continue
 			case <-w.grant.Lost:
-				w.run.notify(EventLost, w.card.gpu, w.name, "the lease is lost: other workers take its records")
+				w.ousted(EventLost, "the lease is lost", "other workers take its records")
 			case <-grace:
 			}
 			w.withdrawn.Store(true)
@@ -275,6 +275,18 @@ func (w *worker) watch(ctx context.Context) (stop func()) {
 		close(done)
 		<-ended
 	}
+}
+
+// ousted reports why the worker cannot keep its place, and what it does then. If something
+// is wrong with the GPU, that is the reason, and the summary has it too.
+func (w *worker) ousted(code EventCode, why, then string) {
+	if trouble := w.grant.trouble(); trouble != "" {
+		why = w.card.gpu.String() + " " + trouble
+		w.run.mu.Lock()
+		w.card.trouble = trouble
+		w.run.mu.Unlock()
+	}
+	w.run.notify(code, w.card.gpu, w.name, "%s: %s", why, then)
 }
 
 // leave keeps the worker from taking more records. Any goroutine may call it.

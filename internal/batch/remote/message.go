@@ -59,8 +59,8 @@ const (
 	sayStarted = "started" // ID, PID, or Text if it did not start
 	sayExit    = "exit"    // ID, Text, Signalled, Why, Last
 	sayState   = "state"   // ID, Speed, Rested
-	sayRecall  = "recall"  // ID
-	sayLost    = "lost"    // ID
+	sayRecall  = "recall"  // ID, Text (what is wrong with the GPU, if something is)
+	sayLost    = "lost"    // ID, Text
 	sayNote    = "note"    // Text, for the user
 	sayBill    = "bill"    // Energy; the last
 )

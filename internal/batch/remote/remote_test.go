@@ -339,7 +339,7 @@ func TestPlaceThatIsLostAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer := s.ask(message{Type: sayAcquire, ID: 99})
-	for _, text := range []string{`{"type":"grant","id":99,"gpu":{"gpu":"GPU-0"}}`, `{"type":"recall","id":99}`, `{"type":"lost","id":99}`} {
+	for _, text := range []string{`{"type":"grant","id":99,"gpu":{"gpu":"GPU-0"}}`, `{"type":"recall","id":99,"text":"is in quarantine: XID 79"}`, `{"type":"lost","id":99}`} {
 		if err := s.hear([]byte(text)); err != nil {
 			t.Fatal(err)
 		}
@@ -354,6 +354,9 @@ func TestPlaceThatIsLostAtOnce(t *testing.T) {
 		default:
 			t.Errorf("it is not known that the place is %s", what)
 		}
+	}
+	if got := g.Trouble(); got != "is in quarantine: XID 79" {
+		t.Errorf("it is not known why: %q", got)
 	}
 	g.Release()
 }

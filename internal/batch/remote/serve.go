@@ -266,6 +266,13 @@ func giveBack(g *batch.Grant) {
 	}
 }
 
+func troubleOf(g *batch.Grant) string {
+	if g.Trouble == nil {
+		return ""
+	}
+	return g.Trouble()
+}
+
 func speedOf(g *batch.Grant) float64 {
 	if g.Speed == nil {
 		return 1
@@ -285,10 +292,10 @@ func (h *hands) watch(id uint32, p *post) {
 			return
 		case <-recall:
 			recall = nil
-			h.say(message{Type: sayRecall, ID: id})
+			h.say(message{Type: sayRecall, ID: id, Text: troubleOf(&p.grant)})
 		case <-lost:
 			lost = nil
-			h.say(message{Type: sayLost, ID: id})
+			h.say(message{Type: sayLost, ID: id, Text: troubleOf(&p.grant)})
 		case <-tick.C:
 			h.mu.Lock()
 			process := p.process

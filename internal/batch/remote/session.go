@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -64,6 +65,7 @@ type place struct {
 	lost, recall chan struct{}
 	process      *process // nil until it is started
 	speed        float64
+	trouble      string // see batch.Grant
 }
 
 // Connect greets a machine and gives it its task. It waits until the machine can grant
@@ -217,10 +219,13 @@ func (s *Session) hear(text []byte) error {
 		if p.process != nil {
 			p.process.setRested(time.Duration(m.Rested * float64(time.Second)))
 		}
-	case m.Type == sayRecall:
-		shut(p.recall)
-	case m.Type == sayLost:
-		shut(p.lost)
+	case m.Type == sayRecall, m.Type == sayLost:
+		p.trouble = cmp.Or(m.Text, p.trouble)
+		if m.Type == sayRecall {
+			shut(p.recall)
+		} else {
+			shut(p.lost)
+		}
 	case m.Type == sayExit:
 		if p.process != nil {
 			p.process.exited(m)
@@ -319,6 +324,11 @@ func (s *Session) granted(ctx context.Context, m message) (batch.Grant, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			return p.speed
+		},
+		Trouble: func() string {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return p.trouble
 		},
 		Release: func() {
 			s.mu.Lock()

@@ -39,6 +39,7 @@ type place struct {
 	lost, recall chan struct{} // for the worker, see batch.Grant
 	ended        chan struct{} // closed when the daemon reports the end
 	why          string        // why it was revoked, for people
+	trouble      string        // what is wrong with its device, see batch.Grant
 }
 
 func newPlace(l Held, s *slot) *place {
@@ -115,6 +116,10 @@ func (p *places) grant(ctx context.Context, h *place) batch.Grant {
 		},
 		Why:  func(signalled bool) string { return p.whyEnded(h, signalled) },
 		Lost: h.lost, Recall: h.recall, Speed: func() float64 { return p.speed(h.gpu) },
+		Trouble: func() (text string) {
+			p.locked(func() { text = h.trouble })
+			return text
+		},
 		Again: func() { p.locked(func() { h.again = true }) },
 		Release: func() {
 			close(released)
@@ -211,6 +216,7 @@ func (p *places) hear(e gpu.Event) {
 	case gpu.EventStop: // the device is too hot, or in quarantine
 		p.locked(func() {
 			if h := p.leases[e.Lease]; h != nil && e.ConcernsGrant(h.ID, h.Fence) {
+				h.trouble = troubleOf(e)
 				shut(h.recall)
 			}
 		})
@@ -218,11 +224,25 @@ func (p *places) hear(e gpu.Event) {
 		p.locked(func() {
 			for _, h := range p.leases {
 				if h.gpu == e.GPU && e.Time.After(h.Granted) {
+					h.trouble = "is lost"
 					shut(h.lost)
 				}
 			}
 		})
 	}
+}
+
+// troubleOf returns what is wrong with a device whose users should stop, to follow its
+// name.
+func troubleOf(e gpu.Event) string {
+	reason, _ := e.Data["reason"].(string) // a daemon of an earlier version tells none
+	switch hot, _ := e.Data["too_hot"].(bool); {
+	case reason == "":
+		return "must not be used now"
+	case hot:
+		return "is too hot: " + reason
+	}
+	return "is " + reason // in quarantine
 }
 
 // endOf handles the end of a lease. The caller holds mu.

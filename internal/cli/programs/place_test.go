@@ -58,8 +58,12 @@ func TestWhatBecomesOfAPlace(t *testing.T) {
 		{"before the worker has started", process.ID{}, gpu.Event{Code: gpu.EventReleased, Lease: "mine"}, "recall ended left alone"},
 		{"its worker ended", dead, gpu.Event{Code: gpu.EventReleased, Lease: "mine"}, "recall ended"},
 		{"it is revoked", alive, gpu.Event{Code: gpu.EventRevoked, Lease: "mine", Text: "too much"}, "recall ended too much"},
-		{"it should stop", alive, gpu.Event{Code: gpu.EventStop, Lease: "mine"}, "recall"},
-		{"its GPU is lost", alive, gpu.Event{Code: gpu.EventDeviceLost, GPU: "GPU-0", Time: later}, "lost"},
+		{"it should stop", alive, gpu.Event{Code: gpu.EventStop, Lease: "mine"}, "recall must not be used now"},
+		{"its GPU is in quarantine", alive, gpu.Event{Code: gpu.EventStop, Lease: "mine", Data: map[string]any{"too_hot": false, "reason": "in quarantine until 10:50 at least: XID 79"}},
+			"recall is in quarantine until 10:50 at least: XID 79"},
+		{"its GPU is too hot", alive, gpu.Event{Code: gpu.EventStop, Lease: "mine", Data: map[string]any{"too_hot": true, "reason": "92 °C is above temp_critical 90 °C"}},
+			"recall is too hot: 92 °C is above temp_critical 90 °C"},
+		{"its GPU is lost", alive, gpu.Event{Code: gpu.EventDeviceLost, GPU: "GPU-0", Time: later}, "lost is lost"},
 		{"its GPU was lost before", alive, gpu.Event{Code: gpu.EventDeviceLost, GPU: "GPU-0", Time: testNow.Add(-time.Hour)}, ""},
 		{"another GPU is lost", alive, gpu.Event{Code: gpu.EventDeviceLost, GPU: "GPU-1", Time: later}, ""},
 	} {
@@ -82,6 +86,9 @@ func TestWhatBecomesOfAPlace(t *testing.T) {
 		}
 		if h.why != "" {
 			got += " " + h.why
+		}
+		if h.trouble != "" {
+			got += " " + h.trouble
 		}
 		if diff := cmp.Diff(test.want, got[min(1, len(got)):]); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)

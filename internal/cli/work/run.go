@@ -22,6 +22,7 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/programs"
 	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/process/launch"
+	"github.com/berth-gpu/berth/internal/text/term"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -279,6 +280,16 @@ func (o *runOptions) watch(ctx context.Context, work *programs.Batch, shown *run
 	return work.Work(ctx)
 }
 
+// troubles returns what was wrong with GPUs that workers left.
+func troubles(s batch.Summary, width int) (lines []string) {
+	for _, g := range s.GPUs {
+		if g.Trouble != "" {
+			lines = append(lines, term.Wrap(fmt.Sprintf("Workers left %s, which %s.", g.GPU, term.Clean(g.Trouble)), max(width, 20))...)
+		}
+	}
+	return lines
+}
+
 // conclude sums up the batch and decides how the command ends.
 func (o *runOptions) conclude(ctx context.Context, s batch.Summary, err error) error {
 	var shownErr error
@@ -289,7 +300,8 @@ func (o *runOptions) conclude(ctx context.Context, s batch.Summary, err error) e
 	case o.JSON:
 		shownErr = o.PrintJSON(s)
 	case err == nil || len(s.GPUs) > 0: // otherwise nothing has happened
-		shownErr = o.Print(view.BatchSummary(programs.Ended(s), s.Took(), o.Screen())...)
+		lines := view.BatchSummary(programs.Ended(s), s.Took(), o.Screen())
+		shownErr = o.Print(append(lines, troubles(s, o.Screen().Width)...)...)
 	}
 	switch {
 	case errors.Is(err, batch.ErrStopped) && ctx.Err() != nil:

@@ -56,3 +56,15 @@ func TestTerminalWithoutColumns(t *testing.T) {
 		t.Errorf("a terminal of %d columns can be overwritten", width)
 	}
 }
+
+// What was wrong with a GPU stands in the summary.
+func TestTroublesAreSummedUp(t *testing.T) {
+	s := batch.Summary{GPUs: []batch.GPUSummary{
+		{GPU: batch.GPU{Index: 0}},
+		{GPU: batch.GPU{Index: 1, Host: "gpu2"}, Trouble: "is in quarantine until 10:50 at least: XID 79\x1b[2J"},
+	}}
+	want := []string{"Workers left GPU 1 of gpu2, which is in quarantine until 10:50 at", "least: XID 79?[2J."}
+	if diff := cmp.Diff(want, troubles(s, 66)); diff != "" {
+		t.Error(diff)
+	}
+}

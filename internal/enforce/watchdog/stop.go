@@ -75,6 +75,6 @@ func stopNow(on gpu.Device, now time.Time, halt Halt, l *lease.Lease, revoke boo
 	}
 	return gpu.Event{
 		Time: now, Code: gpu.EventStop, Severity: gpu.Serious, GPU: on.UUID, Lease: l.ID, User: l.Holder.User, Text: text,
-		Data: map[string]any{"too_hot": halt.Heat, "fence": l.Fence},
+		Data: map[string]any{"too_hot": halt.Heat, "reason": halt.Reason, "fence": l.Fence},
 	}
 }
