@@ -13,6 +13,7 @@ type GPUConfig struct {
 
 	ThrottleCooldown float64            `json:"throttle_cooldown_seconds" doc:"How long the readings of a device must be better before it enters a better state."`
 	CriticalPause    float64            `json:"critical_pause_seconds" doc:"How long the readings of a device must be better before it leaves CRITICAL."`
+	Recover          string             `json:"recover" enum:"steps,direct" doc:"How a device gets from THROTTLED to OPTIMAL: with NORMAL in between, or in one step."`
 	Quarantine       float64            `json:"quarantine_seconds" doc:"How long berth grants nothing on a device after a fault of its own."`
 	Probation        float64            `json:"probation_seconds" doc:"How long a device has half its slots after its quarantine."`
 	SlotReturn       float64            `json:"slot_return_seconds" doc:"How long memory must not run out before a device gets back a slot that it lost because its memory ran out."`

@@ -115,6 +115,7 @@ type GPU struct {
 
 	ThrottleCooldown time.Duration    `key:"throttle_cooldown_seconds" role:"operator" default:"30" min:"0" max:"86400" doc:"How long the readings of a device must be better before it enters a better state."`
 	CriticalPause    time.Duration    `key:"critical_pause_seconds" role:"operator" default:"60" min:"0" max:"86400" doc:"How long the readings of a device must be better before it leaves CRITICAL."`
+	Recover          string           `key:"recover" role:"operator" default:"steps" oneof:"steps,direct" doc:"How a device gets from THROTTLED to OPTIMAL. steps: it is NORMAL in between, for throttle_cooldown_seconds. direct: in one step."`
 	Quarantine       time.Duration    `key:"quarantine_seconds" role:"operator" default:"60" min:"1" max:"86400" doc:"How long berth grants nothing on a device after a fault of its own; twice as long for each further fault within a day."`
 	Probation        time.Duration    `key:"probation_seconds" role:"operator" default:"300" min:"0" max:"86400" doc:"How long a device has half its slots after its quarantine."`
 	SlotReturn       time.Duration    `key:"slot_return_seconds" role:"operator" default:"300" min:"1" max:"86400" doc:"How long memory must not run out before a device gets back a slot that it lost because its memory ran out."`

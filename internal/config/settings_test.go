@@ -33,7 +33,7 @@ func TestDefault(t *testing.T) {
 		Daemon: config.Daemon{Devices: "auto", Listen: "127.0.0.1:8000", Insecure: "false", ContainerCallers: "uid", TCPCallers: "uid", ClusterAccount: "berth-system:berth-dra", LogLevel: "info"},
 		GPU: config.GPU{
 			Thresholds:       gpu.DefaultThresholds(),
-			ThrottleCooldown: 30 * time.Second, CriticalPause: time.Minute,
+			ThrottleCooldown: 30 * time.Second, CriticalPause: time.Minute, Recover: "steps",
 			Quarantine: time.Minute, Probation: 5 * time.Minute, SlotReturn: 5 * time.Minute,
 			MemoryReserve: 512, MonitorInterval: time.Second, HistorySize: 200,
 			OverLimit: "warn", Foreign: "show", Overheat: "tell", Context: 600, MPS: "off", Isolation: "env", Plain: "whole",
@@ -72,6 +72,7 @@ gpu:
   temp_optimal: 60.5
   throttle_cooldown_seconds: 500ms
   critical_pause_seconds: 1m30s
+  recover: direct
   quarantine_seconds: 20
   probation_seconds: 0
   slot_return_seconds: 1s
@@ -166,7 +167,7 @@ func TestEverythingInAFile(t *testing.T) {
 		Daemon: config.Daemon{Devices: "sim:4", StateDir: "/s", Socket: "/s/b.sock", Listen: "[::1]:0", Token: "hush-hush", Insecure: "false", ContainerCallers: "uid", TCPCallers: "uid", ClusterAccount: "berth-system:berth-dra", LogLevel: "debug"},
 		GPU: config.GPU{
 			Thresholds:       thresholds,
-			ThrottleCooldown: 500 * time.Millisecond, CriticalPause: 90 * time.Second,
+			ThrottleCooldown: 500 * time.Millisecond, CriticalPause: 90 * time.Second, Recover: "direct",
 			Quarantine: 20 * time.Second, Probation: 0, SlotReturn: time.Second,
 			MemoryLimit: gpu.Some[gpu.MiB](4096), MaxPipelines: gpu.Some(3), ExtraSlots: 2,
 			MonitorInterval: 100 * time.Millisecond, HistorySize: 200,

@@ -692,6 +692,7 @@ class GPUConfig(Answer):
     memory_critical: float = 0.0  # Share of memory in use up to which a device is THROTTLED; above it the device is CRITICAL.
     throttle_cooldown_seconds: float = 0.0  # How long the readings of a device must be better before it enters a better state.
     critical_pause_seconds: float = 0.0  # How long the readings of a device must be better before it leaves CRITICAL.
+    recover: str = ""  # How a device gets from THROTTLED to OPTIMAL: with NORMAL in between, or in one step. One of steps or direct.
     quarantine_seconds: float = 0.0  # How long berth grants nothing on a device after a fault of its own.
     probation_seconds: float = 0.0  # How long a device has half its slots after its quarantine.
     slot_return_seconds: float = 0.0  # How long memory must not run out before a device gets back a slot that it lost because its memory ran out.

@@ -38,9 +38,10 @@ func TestEventsOfAHotCard(t *testing.T) {
 			"1 state_change OPTIMAL→NORMAL",
 			"2 state_change NORMAL→THROTTLED +throttle",
 			"3 state_change THROTTLED→CRITICAL +critical +overheat",
-			// A pause of 4 s from 7 s on, and of 2 s from there.
+			// A pause of 4 s from 7 s on, and of 2 s from there, twice.
 			"11 state_change CRITICAL→THROTTLED",
-			"13 state_change THROTTLED→OPTIMAL +resume",
+			"13 state_change THROTTLED→NORMAL +resume",
+			"15 state_change NORMAL→OPTIMAL",
 		)
 		stop()
 	})

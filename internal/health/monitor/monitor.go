@@ -34,7 +34,7 @@ type Settings struct {
 
 // RulesOf returns the rules for judging a device that its settings mean.
 func RulesOf(c config.GPU) thermal.Rules {
-	return thermal.Rules{Thresholds: c.Thresholds, Cooldown: c.ThrottleCooldown, CriticalPause: c.CriticalPause, Forecast: c.Forecast == "on"}
+	return thermal.Rules{Thresholds: c.Thresholds, Cooldown: c.ThrottleCooldown, CriticalPause: c.CriticalPause, Steps: c.Recover == "steps", Forecast: c.Forecast == "on"}
 }
 
 func (s Settings) withDefaults() Settings {

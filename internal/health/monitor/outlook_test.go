@@ -102,7 +102,7 @@ func (n *notes) forecasts() (begun, over int) {
 func TestForecastSlowsAConsumerCard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, n, stop := simulate(t, "heating.yaml")
-		all := watch(t, m, 1020)
+		all := watch(t, m, 1060)
 		stop()
 		full := 600 // seconds, from when on it works as hard as it can
 		throttled := first(all, full, func(r monitor.Reading) bool { return r.State == gpu.Throttled })

@@ -102,7 +102,7 @@ func (f *Foresight) Look(r Rules, now time.Time, crossings []Crossing) Sight {
 			ahead = c
 		}
 	}
-	f.follow(f.pass(now), ahead.State, func(gpu.State) time.Duration { return r.Cooldown })
+	f.follow(f.pass(now), ahead.State, false, func(gpu.State) time.Duration { return r.Cooldown })
 	if f.level == ahead.State {
 		f.why = ahead
 	}

@@ -24,8 +24,9 @@ func (l *ladder) pass(now time.Time) time.Time {
 }
 
 // follow adds a reading. hold returns how long readings must have been better than a
-// state before the ladder leaves it.
-func (l *ladder) follow(now time.Time, raw gpu.State, hold func(gpu.State) time.Duration) {
+// state before the ladder leaves it. With steps, it goes from THROTTLED to OPTIMAL by way
+// of NORMAL.
+func (l *ladder) follow(now time.Time, raw gpu.State, steps bool, hold func(gpu.State) time.Duration) {
 	if l.level == "" || !l.level.Worse(raw) {
 		l.level, l.better = raw, time.Time{}
 		return
@@ -38,6 +39,13 @@ func (l *ladder) follow(now time.Time, raw gpu.State, hold func(gpu.State) time.
 	}
 	if now.Sub(l.better) < hold(l.level) {
 		return
+	}
+	if steps && l.level == gpu.Throttled && l.worst == gpu.Optimal {
+		// Every reading since was OPTIMAL, so the next window began where this one ended.
+		l.level, l.better = gpu.Normal, l.better.Add(hold(gpu.Throttled))
+		if now.Sub(l.better) < hold(gpu.Normal) {
+			return
+		}
 	}
 	l.level, l.better = l.worst, time.Time{}
 	if l.level.Worse(raw) {

@@ -18,6 +18,7 @@ type Rules struct {
 	gpu.Thresholds
 	Cooldown      time.Duration // how long readings must stay better before the state follows
 	CriticalPause time.Duration // the same for leaving CRITICAL; Cooldown if that is longer
+	Steps         bool          // whether a device that leaves THROTTLED is NORMAL for a cooldown before it is OPTIMAL
 	Forecast      bool          // whether work slows down before a threshold is crossed
 }
 
@@ -27,6 +28,7 @@ func DefaultRules() Rules {
 		Thresholds:    gpu.DefaultThresholds(),
 		Cooldown:      30 * time.Second,
 		CriticalPause: 60 * time.Second,
+		Steps:         true,
 		Forecast:      true,
 	}
 }

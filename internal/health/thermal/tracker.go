@@ -13,7 +13,8 @@ import (
 //
 // A worse reading counts at once. A better one opens a window: when every reading has
 // been better than the state for its hold time (Cooldown, or CriticalPause for CRITICAL),
-// the state becomes the worst of the readings in the window. One reading as bad as the
+// the state becomes the worst of the readings in the window; with Steps, THROTTLED becomes
+// NORMAL first, for a hold time of its own. One reading as bad as the
 // state closes the window, and the next better one opens a new one. After an improvement
 // the window starts again, so a device earns each step to a better state by itself.
 //
@@ -55,9 +56,9 @@ func (t *Tracker) Observe(r Rules, now time.Time, s *gpu.Sample) Verdict {
 	}
 	now, from := t.pass(now), t.state()
 	t.away = false
-	t.follow(now, raw, r.hold)
-	t.heat.follow(now, cmp.Or(heat, gpu.Optimal), r.hold)
-	t.memory.follow(now, cmp.Or(memory, gpu.Optimal), r.hold)
+	t.follow(now, raw, r.Steps, r.hold)
+	t.heat.follow(now, cmp.Or(heat, gpu.Optimal), r.Steps, r.hold)
+	t.memory.follow(now, cmp.Or(memory, gpu.Optimal), r.Steps, r.hold)
 	v := t.verdict(now, from)
 	v.Reason, v.Cause, v.Stop = why, t.decides(heat != "" || memory != ""), tooHot(r.Thresholds, s)
 	if !t.better.IsZero() {

@@ -34,15 +34,20 @@ func TestTracker(t *testing.T) {
 			{0, 50, gpu.Optimal, 0}, {1, 70, gpu.Normal, 0}, {2, 80, gpu.Throttled, 0}, {3, 88, gpu.Critical, 0},
 		},
 		"better after the cooldown": {
-			{0, 80, gpu.Throttled, 0}, {1, 60, gpu.Throttled, 31}, {30, 60, gpu.Throttled, 31}, {31, 60, gpu.Optimal, 0},
+			{0, 80, gpu.Throttled, 0}, {1, 60, gpu.Throttled, 31}, {30, 60, gpu.Throttled, 31},
+			{31, 60, gpu.Normal, 61}, {60, 60, gpu.Normal, 61}, {61, 60, gpu.Optimal, 0},
 		},
 		"an interruption starts the cooldown anew": {
 			{0, 80, gpu.Throttled, 0}, {1, 60, gpu.Throttled, 31}, {20, 76, gpu.Throttled, 0},
-			{21, 60, gpu.Throttled, 51}, {50, 60, gpu.Throttled, 51}, {51, 60, gpu.Optimal, 0},
+			{21, 60, gpu.Throttled, 51}, {50, 60, gpu.Throttled, 51}, {51, 60, gpu.Normal, 81}, {81, 60, gpu.Optimal, 0},
 		},
 		"to the worst seen while waiting, then on": {
 			{0, 80, gpu.Throttled, 0}, {1, 60, gpu.Throttled, 31}, {15, 70, gpu.Throttled, 31},
 			{31, 60, gpu.Normal, 61}, {60, 60, gpu.Normal, 61}, {61, 60, gpu.Optimal, 0},
+		},
+		"worse on the way": {
+			{0, 80, gpu.Throttled, 0}, {1, 60, gpu.Throttled, 31}, {31, 60, gpu.Normal, 61}, {40, 70, gpu.Normal, 0},
+			{50, 60, gpu.Normal, 80}, {60, 80, gpu.Throttled, 0},
 		},
 		"worse while waiting is taken at once": {
 			{0, 70, gpu.Normal, 0}, {1, 60, gpu.Normal, 31}, {2, 80, gpu.Throttled, 0},
@@ -58,6 +63,10 @@ func TestTracker(t *testing.T) {
 		},
 		"back long after is judged afresh": {
 			{0, 88, gpu.Critical, 0}, {1, none, gpu.Unavailable, 0}, {100, 60, gpu.Optimal, 0},
+		},
+		"away from throttled, for one cooldown and for two": {
+			{0, 80, gpu.Throttled, 0}, {1, none, gpu.Unavailable, 0}, {35, 60, gpu.Normal, 61}, {61, 60, gpu.Optimal, 0},
+			{70, 80, gpu.Throttled, 0}, {71, none, gpu.Unavailable, 0}, {131, 60, gpu.Optimal, 0},
 		},
 		"falling off does not shorten the pause": {
 			{0, 88, gpu.Critical, 0}, {10, none, gpu.Unavailable, 0}, {11, 60, gpu.Critical, 70},
@@ -118,8 +127,16 @@ func TestRulesMayChangeInFlight(t *testing.T) {
 	observe(&tr, 1, 60)
 	short := thermal.DefaultRules()
 	short.Cooldown = 5 * time.Second
-	if v := tr.Observe(short, at(6), sample(60, none)); v.State != gpu.Optimal {
+	if v := tr.Observe(short, at(6), sample(60, none)); v.State != gpu.Normal {
 		t.Errorf("after 5 s under a cooldown of 5 s: %s", v.State)
+	}
+	short.Steps = false
+	if v := tr.Observe(short, at(7), sample(80, none)); v.State != gpu.Throttled {
+		t.Errorf("when it is hot again: %s", v.State)
+	}
+	tr.Observe(short, at(8), sample(60, none))
+	if v := tr.Observe(short, at(13), sample(60, none)); v.State != gpu.Optimal {
+		t.Errorf("after 5 s, without steps: %s", v.State)
 	}
 }
 
@@ -137,7 +154,8 @@ func TestTrackerProperties(t *testing.T) {
 			return rules.Cooldown
 		}
 		var tr thermal.Tracker
-		state, now, newest := gpu.Unavailable, start, time.Time{}
+		rules.Steps = rapid.Bool().Draw(t, "in steps")
+		state, now, newest, since := gpu.Unavailable, start, time.Time{}, time.Time{}
 		seen := map[gpu.State]time.Time{} // when each state was last read
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(-5, 40).Draw(t, "step")) * time.Second)
@@ -163,6 +181,10 @@ func TestTrackerProperties(t *testing.T) {
 			if v.From != state || v.Changed != (v.State != state) || v.Since.After(newest) {
 				t.Fatalf("verdict %+v after %s", v, state)
 			}
+			if rules.Steps && state == gpu.Throttled && v.State == gpu.Optimal && v.Since.Sub(since) < 2*rules.Cooldown {
+				t.Fatalf("from THROTTLED to OPTIMAL after %v", v.Since.Sub(since))
+			}
+			since = v.Since
 			if v.Changed && !v.Since.Equal(newest) {
 				t.Fatalf("changed now, but since %v", v.Since)
 			}

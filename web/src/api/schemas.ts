@@ -907,6 +907,8 @@ export interface GPUConfig {
   throttle_cooldown_seconds: number;
   /** How long the readings of a device must be better before it leaves CRITICAL. */
   critical_pause_seconds: number;
+  /** How a device gets from THROTTLED to OPTIMAL: with NORMAL in between, or in one step. One of steps or direct. */
+  recover: 'steps' | 'direct';
   /** How long berth grants nothing on a device after a fault of its own. */
   quarantine_seconds: number;
   /** How long a device has half its slots after its quarantine. */
