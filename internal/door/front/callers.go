@@ -134,10 +134,23 @@ func (c *callers) local(ctx context.Context, uid int, inode uint32) (api.FrontCa
 // settle completes a caller, and refuses one who may only look.
 func settle(who api.FrontCaller, as caller) (caller, *route.Refusal) {
 	if role, err := access.ParseRole(who.Role); err != nil || role < access.User {
-		return caller{}, refusal(http.StatusForbidden, "forbidden", "%s has the role %s here, and services need the role user.", who.User, who.Role)
+		return caller{}, refusal(http.StatusForbidden, "forbidden", "%s has the role %s here, and services need the role user.", called(who.User), who.Role)
 	}
 	as.FrontCaller = who
 	return as, nil
+}
+
+// called returns a caller in words: some are known by a number alone, as is root where it
+// may be that of a container.
+func called(user string) string {
+	switch uid, err := strconv.Atoi(user); {
+	case err != nil:
+		return user
+	case uid == 0:
+		return "Root, of this machine or of a container,"
+	default:
+		return "The user with the id " + user
+	}
 }
 
 // codeOf returns the code with which the daemon refuses, or "".

@@ -160,7 +160,7 @@ func (f *Front) choose(way route.Way, kept *held, body io.Reader, who caller) (s
 		if who.Unnamed && who.Service == "" {
 			return "", retry(refusal(http.StatusServiceUnavailable, "user_database_away", "The user database does not say who user %s is, and not everybody may use the service %s.", who.User, name), 1)
 		}
-		return "", refusal(http.StatusForbidden, "forbidden", "%s may not use the service %s. Its setting users says who may.", who.User, name)
+		return "", refusal(http.StatusForbidden, "forbidden", "%s may not use the service %s. Its setting users says who may.", called(who.User), name)
 	}
 	if route.Private(way.Path, told.Refuse) {
 		return "", refusal(http.StatusForbidden, "private_path", "Only berth itself calls %s of the service %s: it moves the model. berth stop and berth start do that for people.", way.Path, name)
