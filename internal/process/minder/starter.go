@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/time/rate"
 
@@ -219,6 +220,18 @@ func (s *Starter) Remove(run string) error {
 		return err
 	}
 	return s.Runs.Remove(run)
+}
+
+// abandoned is how old the control group of a run must be for others to remove it: by then
+// its minder is in it.
+const abandoned = 10 * time.Minute
+
+// Sweep removes the control groups of runs that nothing is in any more, also of daemons that
+// never came back. Where systemd runs, it does that.
+func (s *Starter) Sweep(ctx context.Context, now time.Time) {
+	if s.manager == nil {
+		cgroup.Sweep(ctx, groupPrefix, now.Add(-abandoned))
+	}
 }
 
 // clear ends everything that a run has left.
