@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +17,7 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/view"
+	"github.com/berth-gpu/berth/internal/door/front/route"
 	"github.com/berth-gpu/berth/internal/text/term"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
@@ -297,7 +300,8 @@ func each(ctx context.Context, con *console.Console, names []string, why string,
 }
 
 // byName calls do with the service that a text means: its name, else the only one that has
-// a model of that name or whose name begins so.
+// a model of that name or whose name begins so, else the one whose pattern of models it
+// matches, as for the front.
 func byName(ctx context.Context, c *client.Client, text string, do func(name string) (api.Service, error)) (api.Service, error) {
 	answer, err := do(text)
 	problem := (*api.Problem)(nil)
@@ -310,14 +314,20 @@ func byName(ctx context.Context, c *client.Client, text string, do func(name str
 	}
 	var named []console.Named
 	var names []string
+	var patterns []route.Names
 	for _, s := range all.Services {
 		names = append(names, s.Name)
 		named = append(named, console.Named{ID: s.Name})
 		for _, model := range s.Models {
 			named = append(named, console.Named{ID: s.Name, Name: model})
 		}
+		// A pattern that takes every name means no service.
+		patterns = append(patterns, route.Names{Service: s.Name, Models: slices.DeleteFunc(slices.Clone(s.Models), func(model string) bool { return strings.Trim(model, "*") == "" })})
 	}
 	name, found := console.Pick(text, named)
+	if model, is := route.ByModel(patterns, text); is && errors.Is(found, console.ErrNothing) {
+		name, found = model, nil
+	}
 	switch {
 	case errors.Is(found, console.ErrNothing):
 		next := "no service has a command: berth help models shows how to give it one"

@@ -25,7 +25,7 @@ type daemon struct {
 
 func (d *daemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	chat := `{"name":"chat","state":"ready","since":"2026-01-31T11:55:00Z","models":["qwen"],"open":2,"devices":["GPU-0"],"memory_mb":12288}`
-	const coder = `{"name":"coder","state":"away","since":"2026-01-31T11:00:00Z","models":["qwen-coder"]}`
+	const coder = `{"name":"coder","state":"away","since":"2026-01-31T11:00:00Z","models":["qwen-coder","gpt-*","*"]}`
 	if r.URL.Path == "/api/services" && strings.Contains(strings.Join(d.orders, " "), "chat/stop") {
 		state := "closing"
 		if d.looked++; d.looked > 1 {
@@ -102,6 +102,7 @@ func TestCommands(t *testing.T) {
 		{"services chat", "chat  ready for 5 min", "", "", 0},
 		{"services qwen", "chat  ready for 5 min", "", "", 0},
 		{"services cod", "coder  away for", "", "", 0},
+		{"services gpt-4", "coder  away for", "", "", 0},
 		{"services c", "", `"c" means several: chat, coder`, "", 1},
 		{"services chta", "", "there is no service chta that berth runs a program for\n  did you mean chat?", "", 4},
 		{"services zzz", "", "berth services lists them", "", 4},
