@@ -58,7 +58,6 @@ type world struct {
 	unended  error             // why programs cannot be told to end; nil if they can
 	moved    time.Duration     // by how much the ledger has moved the ends of leases
 	parked   time.Duration     // how long leases were parked, whose time stands still then; negative: they are now
-	mostHeld int
 
 	dead bool // minders have ended, and their ends are noticed later
 

@@ -220,7 +220,7 @@ func hold(to contender, streams int) (closeAll func(), err error) {
 			closeAll()
 			return nil, err
 		}
-		if _, err := c.header(); err == nil {
+		if _, err = c.header(); err == nil {
 			_, err = io.ReadFull(c.in, make([]byte, 4)) // the first piece
 		}
 		if err != nil {
