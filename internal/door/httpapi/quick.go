@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/door/packed"
 	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/door/wire"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -28,7 +29,13 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request, pattern string) 
 			}
 		}
 	}
-	s.mux.ServeHTTP(w, r)
+	if pattern != "GET /api/gpu/status/all" && pattern != "GET /openapi.json" {
+		s.mux.ServeHTTP(w, r)
+		return
+	}
+	answer := packed.New(w, r) // the page asks for the one every second, and the other is large
+	s.mux.ServeHTTP(answer, r)
+	answer.Close()
 }
 
 // wantsJSON reports whether a caller takes an answer in JSON.

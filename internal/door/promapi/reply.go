@@ -1,18 +1,16 @@
 package promapi
 
 import (
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/door/packed"
 	"github.com/berth-gpu/berth/internal/history/series"
 )
 
@@ -102,78 +100,19 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	write(w, r, statuses[known.Fault], func(w io.Writer) error { _, err := w.Write(body); return err })
 }
 
-const (
-	// smallAnswer is the size below which an answer is not worth compressing.
-	smallAnswer = 1 << 10
-	// sendLimit is how long a caller may take to read an answer, which takes memory
-	// meanwhile.
-	sendLimit = time.Minute
-)
+// sendLimit is how long a caller may take to read an answer, which takes memory
+// meanwhile.
+const sendLimit = time.Minute
 
 // write sends an answer, compressed if the caller accepts that.
 func write(w http.ResponseWriter, r *http.Request, status int, encode func(io.Writer) error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Add("Vary", "Accept-Encoding")
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(sendLimit)) // a recorder in a test has none
-	out := &sender{w: w, status: status, gzip: takesGzip(r.Header.Get("Accept-Encoding"))}
+	out := packed.New(w, r)
+	out.WriteHeader(status)
 	if err := encode(out); err != nil { // the connection breaks, so that nobody takes a part for the whole
 		panic(http.ErrAbortHandler)
 	}
-	out.close()
-}
-
-// sender holds back the beginning of an answer until it knows whether the answer is
-// small.
-type sender struct {
-	w      http.ResponseWriter
-	status int
-	gzip   bool
-	held   []byte
-	out    io.Writer // nil until something is sent
-	zip    *gzip.Writer
-}
-
-// Write sends or holds back a piece of the answer.
-func (s *sender) Write(b []byte) (int, error) {
-	if s.out != nil {
-		return s.out.Write(b)
-	}
-	if s.held = append(s.held, b...); len(s.held) < smallAnswer {
-		return len(b), nil
-	}
-	s.out = s.w
-	if s.gzip {
-		s.w.Header().Set("Content-Encoding", "gzip")
-		s.zip, _ = gzip.NewWriterLevel(s.w, gzip.BestSpeed) // the level is valid
-		s.out = s.zip
-	}
-	s.w.WriteHeader(s.status)
-	_, err := s.out.Write(s.held)
-	return len(b), err
-}
-
-// close sends what is left.
-func (s *sender) close() {
-	switch {
-	case s.zip != nil:
-		_ = s.zip.Close()
-	case s.out == nil:
-		s.w.Header().Set("Content-Length", strconv.Itoa(len(s.held)))
-		s.w.WriteHeader(s.status)
-		_, _ = s.w.Write(s.held)
-	}
-}
-
-// takesGzip reports whether a list of encodings contains gzip and does not forbid it.
-func takesGzip(list string) bool {
-	for each := range strings.SplitSeq(list, ",") {
-		name, quality, _ := strings.Cut(strings.TrimSpace(each), ";")
-		if strings.TrimSpace(name) != "gzip" {
-			continue
-		}
-		weight, err := strconv.ParseFloat(strings.TrimPrefix(strings.TrimSpace(quality), "q="), 64)
-		return err != nil || weight > 0
-	}
-	return false
+	out.Close()
 }

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/berth-gpu/berth/internal/door/packed"
 )
 
 // File is a file that browsers load: of the page, or of another door.
@@ -90,10 +92,10 @@ func (f *File) Serve(w http.ResponseWriter, r *http.Request) {
 	}
 	content, tag := f.content, f.tag
 	accepts := r.Header.Get("Accept-Encoding")
-	if takes(accepts, "br") && f.brotli != nil {
+	if packed.Takes(accepts, "br") && f.brotli != nil {
 		content, tag = f.brotli, tag+"-br"
 		h.Set("Content-Encoding", "br")
-	} else if takes(accepts, "gzip") && f.packed() != nil {
+	} else if packed.Takes(accepts, "gzip") && f.packed() != nil {
 		content, tag = f.packed(), tag+"-gz"
 		h.Set("Content-Encoding", "gzip")
 	}
@@ -108,20 +110,6 @@ func (f *File) Serve(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(content) // fails only if the client is gone
 	}
-}
-
-// takes reports whether an Accept-Encoding header accepts an encoding.
-func takes(header, encoding string) bool {
-	for entry := range strings.SplitSeq(header, ",") {
-		name, quality, _ := strings.Cut(entry, ";")
-		if !strings.EqualFold(strings.TrimSpace(name), encoding) {
-			continue
-		}
-		q, weighted := strings.CutPrefix(strings.ReplaceAll(quality, " ", ""), "q=")
-		weight, err := strconv.ParseFloat(q, 64)
-		return !weighted || err == nil && weight > 0
-	}
-	return false
 }
 
 // matches reports whether an If-None-Match header names a tag.
