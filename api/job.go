@@ -9,7 +9,7 @@ import (
 // JobRequest asks berth to run a command under a lease, as the user who asks. The job
 // outlives the terminal and the daemon.
 type JobRequest struct {
-	Command []string `json:"command" minItems:"1" maxItems:"4096" doc:"The program and its arguments. {NAME} stands for the value of a parameter." example:"[\"python\", \"train.py\", \"--lr\", \"{lr}\"]"`
+	Command []string `json:"command" nullable:"false" minItems:"1" maxItems:"4096" doc:"The program and its arguments. {NAME} stands for the value of a parameter." example:"[\"python\", \"train.py\", \"--lr\", \"{lr}\"]"`
 	Name    string   `json:"name,omitempty" maxLength:"64" doc:"The first part of the id, which everybody can read, and the name under which the memory and the time of earlier runs are remembered. Default: the id begins with job."`
 
 	Directory   string       `json:"directory,omitempty" maxLength:"4096" doc:"Where the command runs. Default: the home of the user."`

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/berth-gpu/berth/api"
@@ -70,6 +71,7 @@ func (a *agent) server() *mcp.Server {
 	if a.acts {
 		add(s, a, &mcp.Tool{
 			Name: "submit", Description: "Run a command in the background under a GPU lease, as the user of this session, in the folder and the environment of this session",
+			InputSchema: submitSchema(),
 			Annotations: &mcp.ToolAnnotations{DestructiveHint: new(bool)},
 		}, (*agent).submit)
 		add(s, a, &mcp.Tool{Name: "cancel", Description: "Cancel a job or a task: what waits never starts, what runs is ended", Annotations: &mcp.ToolAnnotations{IdempotentHint: true}}, (*agent).cancel)
@@ -261,6 +263,18 @@ type jobWanted struct {
 	After     []string `json:"after,omitempty" jsonschema:"ids of jobs that must succeed before it"`
 	Hold      bool     `json:"hold,omitempty" jsonschema:"it does not begin until a person releases it"`
 	Comment   string   `json:"comment,omitempty" jsonschema:"a note for people, on one line"`
+}
+
+// submitSchema describes what submit takes: a command, which null is not, although a list
+// in Go may be nil.
+func submitSchema() *jsonschema.Schema {
+	s, err := jsonschema.For[jobWanted](nil)
+	if err != nil {
+		panic(err) // cannot happen: a test lists the tools
+	}
+	command := s.Properties["command"]
+	command.Types, command.Type, command.MinItems = nil, "array", jsonschema.Ptr(1)
+	return s
 }
 
 func (a *agent) submit(ctx context.Context, in jobWanted) (any, error) {

@@ -3,6 +3,7 @@ package agents_test
 import (
 	"context"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -118,4 +119,26 @@ func TestLook(t *testing.T) {
 			t.Errorf("%s %v is refused: %v, %s", c.tool, c.arguments, refused, text)
 		}
 	}
+}
+
+// The schema of submit says that there is a command, and that it is no null.
+func TestSubmitTakesACommand(t *testing.T) {
+	t.Parallel()
+	s, _ := connect(t, true)
+	tools, err := s.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range tools.Tools {
+		if tool.Name != "submit" {
+			continue
+		}
+		schema := tool.InputSchema.(map[string]any)
+		command := schema["properties"].(map[string]any)["command"].(map[string]any)
+		if command["type"] != "array" || command["minItems"] != 1.0 || !slices.Contains(schema["required"].([]any), any("command")) {
+			t.Errorf("the schema of submit is %v", schema)
+		}
+		return
+	}
+	t.Error("there is no tool submit")
 }

@@ -105,6 +105,9 @@ func describeRoute(op *huma.Operation, verb access.Verb) {
 		needs += " Callers on the Unix socket and on loopback need to show nothing: the kernel says who they are."
 	}
 	op.Description = strings.TrimSpace(op.Description + "\n\n" + needs)
+	for _, p := range op.Parameters {
+		p.Schema.Nullable = false // none can be null where it is written
+	}
 
 	answers := map[string]*huma.Response{"default": {Ref: "#/components/responses/Failed"}}
 	for status, response := range op.Responses {

@@ -1,8 +1,11 @@
 package httpapi
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"flag"
+	"io"
 	"net/http"
 	"os"
 	"regexp"
@@ -182,6 +185,77 @@ func TestOpenAPIDeclaresAccess(t *testing.T) {
 		slices.Sort(got)
 		if diff := cmp.Diff(strings.Fields(c.statuses), got); diff != "" {
 			t.Errorf("%s: %s", c.route, diff)
+		}
+	}
+}
+
+// No parameter can be null, and neither can the command of a job, which is required.
+func TestOpenAPIHasNoNullWhereNoneCanBe(t *testing.T) {
+	d := open(t, "")
+	text := d.ask("GET", "/openapi.json", "").Body.String()
+	doc := decode[struct {
+		Paths map[string]map[string]struct {
+			Parameters []struct {
+				Name   string
+				Schema struct{ Type any }
+			}
+		}
+		Components struct {
+			Schemas map[string]struct {
+				Required   []string
+				Properties map[string]struct{ Type any }
+			}
+		}
+	}](t, d.ask("GET", "/openapi.json", ""))
+	lists := 0
+	for path, methods := range doc.Paths {
+		for method, op := range methods {
+			for _, p := range op.Parameters {
+				if p.Schema.Type == "array" {
+					lists++
+				}
+				if types, several := p.Schema.Type.([]any); several {
+					t.Errorf("%s %s: the parameter %s is %v", method, path, p.Name, types)
+				}
+			}
+		}
+	}
+	if lists < 9 {
+		t.Errorf("only %d parameters are lists in %.200s", lists, text)
+	}
+	if job := doc.Components.Schemas["JobRequest"]; job.Properties["command"].Type != "array" || !slices.Contains(job.Required, "command") {
+		t.Errorf("the command of a job is %v, and required are %q", job.Properties["command"].Type, job.Required)
+	}
+}
+
+// What the page asks for all the time, and what is large, is compressed for those who take
+// that, and is the same.
+func TestLargeAnswersAreCompressed(t *testing.T) {
+	bare, full := open(t, ""), open(t, "8xh200")
+	for _, test := range []struct {
+		of    *door
+		path  string
+		large bool
+	}{
+		{full, "/api/gpu/status/all?curves=60", true}, {full, "/openapi.json", true}, {bare, "/api/gpu/status/all", false},
+	} {
+		plain, packed := test.of.ask("GET", test.path, ""), test.of.ask("GET", test.path, "", "Accept-Encoding", "gzip")
+		if plain.Code != http.StatusOK || packed.Code != http.StatusOK || plain.Header().Get("Content-Encoding") != "" || packed.Header().Get("Vary") != "Accept-Encoding" {
+			t.Errorf("%s: %d %v, %d %v", test.path, plain.Code, plain.Header(), packed.Code, packed.Header())
+		}
+		if got := packed.Header().Get("Content-Encoding"); (got == "gzip") != test.large {
+			t.Errorf("%s: an answer of %d bytes is sent as %q", test.path, plain.Body.Len(), got)
+		}
+		if !test.large {
+			continue
+		}
+		unpacked, err := gzip.NewReader(packed.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(unpacked)
+		if err != nil || !json.Valid(got) || test.path == "/openapi.json" && !bytes.Equal(got, plain.Body.Bytes()) {
+			t.Errorf("%s: %v, %d bytes of %d", test.path, err, len(got), plain.Body.Len())
 		}
 	}
 }
