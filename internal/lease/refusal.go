@@ -12,6 +12,7 @@ import (
 // FieldErrors, an *access.Refusal, or an *OverSoldError.
 var (
 	ErrDuplicate  = errors.New("the id is in use")
+	ErrLeft       = errors.New("the process that asked for it has exited, and its lease stands")
 	ErrUnknown    = errors.New("there is no lease or request with this id")
 	ErrWaiting    = errors.New("the request still waits and has no lease yet")
 	ErrNotYours   = access.ErrNotYours

@@ -163,6 +163,31 @@ func TestAllocationOutlivesTheProgramThatOnlyAsks(t *testing.T) {
 	}
 }
 
+// An application that failed while it started has its id back when it starts again, and the
+// refusal says how.
+func TestApplicationStartsAgain(t *testing.T) {
+	d := open(t, "1xrtx-4060")
+	for network, address := range d.doors(t) {
+		t.Run(network, func(t *testing.T) {
+			const plain = `{"allocation_id":"app","memory_mb":1024}`
+			first := start(t, network, address, plain)
+			first.exit()
+			d.becomes("app", func(held ledger.Held, _ bool) bool { return held.Lease != nil && held.Binding == "ttl" })
+			p := expect(t, "without again", d.askAs(user(os.Geteuid()), "POST", "/api/gpu/memory/allocate", plain), http.StatusConflict, "duplicate_allocation")
+			if !strings.Contains(p.Detail, `"again": "id"`) || !strings.Contains(p.Detail, `"binding": "process"`) {
+				t.Errorf("the refusal says %q", p.Detail)
+			}
+			next := start(t, network, address, `{"allocation_id":"app","memory_mb":1024,"again":"id"}`)
+			if l := next.answer; next.status != http.StatusCreated || l.Stood || l.Binding != "process" || l.Fence <= first.answer.Fence || l.Holder.PID != next.Process.Pid {
+				t.Fatalf("answer is %d: %+v", next.status, l)
+			}
+			d.use(next.Process.Pid, 900)
+			next.exit()
+			d.becomes("app", gone)
+		})
+	}
+}
+
 // Whoever says what ends an allocation gets that.
 func TestAllocationEndsAsAsked(t *testing.T) {
 	d := open(t, "1xrtx-4060")

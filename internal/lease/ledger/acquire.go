@@ -116,6 +116,10 @@ func (l *Ledger) answer(r *lease.Request, now time.Time) (Found, *waiter, error)
 	if err := l.takePlace(r, now); err != nil {
 		return Found{}, nil, err
 	}
+	left, err := l.takeOver(r, now)
+	if err != nil {
+		return Found{}, nil, err
+	}
 	held, err := l.admit(r, now)
 	if err != nil {
 		return Found{}, nil, err
@@ -123,6 +127,11 @@ func (l *Ledger) answer(r *lease.Request, now time.Time) (Found, *waiter, error)
 	if held != nil {
 		found, err := l.adjust(held, r, now)
 		return found, nil, err
+	}
+	if left != nil {
+		if granted, err := l.placeAsBefore(left, r, now); granted != nil || err != nil {
+			return Found{Lease: granted}, nil, err
+		}
 	}
 	granted, waits, err := l.decide(r, now)
 	if err != nil || granted != nil {
@@ -237,6 +246,8 @@ func (s *state) vacant(r *lease.Request) error {
 		held = s.book.Standing(r.Key(), 0)
 	}
 	switch {
+	case held != nil && s.left(held):
+		return fmt.Errorf("ask for %s: %w: %w", r.ID, lease.ErrDuplicate, lease.ErrLeft)
 	case held != nil && held.Holder.Name != "":
 		return fmt.Errorf("ask for %s: %w: %s asked for the lease that has it", r.ID, lease.ErrDuplicate, held.Holder.Name)
 	case held != nil || s.book.Request(r.Key()) != nil || r.Run == (lease.Run{}) && s.book.InUse(r.Holder.Owner(), r.ID):

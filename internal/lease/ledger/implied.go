@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/lease"
@@ -58,6 +59,51 @@ func (s *state) keepIfUsed(c lease.Change) lease.Change {
 		}
 	}
 	return c
+}
+
+// left reports whether nobody uses a lease any more: it is detached, and none of its
+// processes is measured. Where nothing was measured yet, nobody knows. The caller holds mu.
+func (s *state) left(held *lease.Lease) bool {
+	if _, revoking := s.revoking[held.Fence]; revoking || held.Cancelled != nil {
+		return false
+	}
+	return held.Implied && held.Binding == lease.ByTTL && held.State == lease.Active &&
+		!slices.ContainsFunc(held.Parts, func(p lease.Part) bool {
+			o := s.devices[p.GPU]
+			return o == nil || o.Sample == nil || o.owned[held.Key()] > 0
+		})
+}
+
+// takeOver releases the lease that a process has left, for another process of the same user
+// that asks for its id again. The next one has a new fence, so that nobody who knows the
+// old one acts on it. If the request is refused, the error undoes the errand, and the lease
+// stands as it was. The caller holds mu.
+func (s *state) takeOver(r *lease.Request, now time.Time) (*lease.Lease, error) {
+	if r.Again == lease.Once || r.Binding != lease.ByProcess {
+		return nil, nil
+	}
+	held := s.book.Lease(r.Key())
+	if held == nil || !s.left(held) {
+		return nil, nil
+	}
+	_, err := s.apply(lease.Release{Key: held.Key(), Fence: held.Fence, By: r.By, Why: "its process ended, and another one asked for its id again"}, now)
+	return held, err
+}
+
+// placeAsBefore grants a request the place of the lease that it took over. That delays
+// nobody in the queue, because it has no more than was held there. It returns nil if the
+// request asks for more, or for another place. The caller holds mu.
+func (l *Ledger) placeAsBefore(left *lease.Lease, r *lease.Request, now time.Time) (*lease.Lease, error) {
+	was, where := left.Parts[0], r.Where.GPU
+	switch {
+	case len(left.Parts) > 1 || r.GPUs > 1 || left.Parent != "" || r.Parent != "" || r.Exclusive:
+		return nil, nil
+	case r.Memory > was.Memory || r.Slots > was.Slots || where != "" && where != was.GPU:
+		return nil, nil
+	}
+	defer func() { r.Where.GPU = where }()
+	r.Where.GPU = was.GPU
+	return l.place(r, nil, now)
 }
 
 // keepDetached renews every detached lease: while the daemon was away, nobody

@@ -241,3 +241,58 @@ func TestDetachedLeaseSurvivesTheAbsenceOfTheDaemon(t *testing.T) {
 		k.told(gpu.EventExpired, "service")
 	})
 }
+
+// Whoever asks again for the id of a lease that a process has left replaces it, with a new
+// fence and in its place, if the user is the same and nobody uses it.
+func TestLeaseThatAProcessLeftIsReplaced(t *testing.T) {
+	k := newWorld().start(t)
+	k.device(0, 100)
+	k.device(1, 100)
+	first, next := child(t).Process.Pid, child(t).Process.Pid
+	k.detached("app", 40, first) // on device 0
+	old, _ := k.Find(k.only("app"))
+	ask := func(memory gpu.MiB, change ...func(*lease.Request)) lease.Request {
+		return want("app", memory, append([]func(*lease.Request){k.implied(next), madeAgain(lease.SameID)}, change...)...)
+	}
+	stands := func(when string) {
+		t.Helper()
+		if held, stands := k.Find(lease.Key{Owner: old.Holder.Owner(), ID: "app"}); !stands || held.Fence != old.Fence || held.Binding != lease.ByTTL {
+			t.Fatalf("%s: the lease is %+v", when, held.Lease)
+		}
+	}
+	if err := k.refused(ask(40, madeAgain(lease.Once))); !errors.Is(err, lease.ErrDuplicate) || !errors.Is(err, lease.ErrLeft) {
+		t.Errorf("without again: %v", err)
+	}
+	if err := k.refused(ask(400)); errors.Is(err, lease.ErrDuplicate) {
+		t.Errorf("more than a device has: %v", err)
+	}
+	stands("more than a device has")
+	if err := k.refused(want("app", 40, madeAgain(lease.SameID))); !errors.Is(err, lease.ErrLeft) {
+		t.Errorf("as a named lease: %v", err)
+	}
+	stands("as a named lease")
+	if other := k.grant(ask(10, of(2))); other.Fence == old.Fence {
+		t.Errorf("another user has %+v", other)
+	}
+	k.give("app", 2)
+	stands("asked for by another user")
+	k.device(0, 100, used(first, 5))
+	if err := k.refused(ask(40)); !errors.Is(err, lease.ErrDuplicate) || errors.Is(err, lease.ErrLeft) {
+		t.Errorf("while it is used: %v", err)
+	}
+	stands("while it is used")
+	k.device(0, 100)
+
+	k.queue(t.Context(), want("whole", 90, wait(time.Hour), at(dev(0)), of(2)))
+	if err := k.refused(ask(60, at(dev(0)))); errors.Is(err, lease.ErrDuplicate) {
+		t.Errorf("more than before, with others waiting: %v", err)
+	}
+	stands("more than before, with others waiting")
+	found, err := k.Ledger.Acquire(t.Context(), ask(40))
+	if err != nil || found.Stood || found.Fence <= old.Fence || found.Parts[0].GPU != dev(0) || found.Holder.PID != next || found.Binding != lease.ByProcess || !found.Implied {
+		t.Fatalf("it was answered with %v, %+v", err, found.Lease)
+	}
+	if err := k.refused(ask(40, k.implied(first))); !errors.Is(err, lease.ErrDuplicate) || errors.Is(err, lease.ErrLeft) {
+		t.Errorf("while its process runs: %v", err)
+	}
+}
