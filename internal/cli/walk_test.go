@@ -107,6 +107,29 @@ func TestMissingArgumentsAndValues(t *testing.T) {
 	}
 }
 
+// The advice about a decimal unit keeps the number and the size of the unit.
+func TestDecimalAmountKeepsItsNumber(t *testing.T) {
+	for text, want := range map[string]string{
+		"10000MB": "berth: 10000MB is taken as 9.8 GiB: write 10000MiB, because",
+		"1.5 gb":  "berth: 1.5 gb is taken as 1.5 GiB: write 1.5GiB, because",
+		"2tB":     "berth: 2tB is taken as 2 TiB: write 2TiB, because",
+	} {
+		var errs bytes.Buffer
+		con := new(console.Console)
+		cmd, _, err := made(con).Find([]string{"allocate"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		con.Err = &errs
+		if err := cmd.ParseFlags([]string{"train", text}); err != nil {
+			t.Fatal(err)
+		}
+		if con.Begin(cmd); !strings.HasPrefix(errs.String(), want) {
+			t.Errorf("%s: it says %q", text, errs.String())
+		}
+	}
+}
+
 // Every command that takes memory says that 4GB is taken as 4 GiB.
 func TestDecimalAmountsAreTold(t *testing.T) {
 	told := func(cmd *cobra.Command, con *console.Console, args ...string) {

@@ -42,14 +42,15 @@ type Console struct {
 func (c *Console) Begin(cmd *cobra.Command) {
 	c.started, c.devicesGiven = true, cmd.Flags().Changed("devices")
 	for _, text := range slices.Compact(amounts(cmd)) {
-		if memory, err := gpu.ParseMiB(text); err == nil && decimal().MatchString(text) {
-			fmt.Fprintf(c.Err, "berth: %s is taken as %s: write %s, because units of memory are powers of 1024 here\n", text, memory, strings.ReplaceAll(memory.Exact(), " ", ""))
+		parts := decimal().FindStringSubmatch(text)
+		if memory, err := gpu.ParseMiB(text); err == nil && parts != nil {
+			fmt.Fprintf(c.Err, "berth: %s is taken as %s: write %s%siB, because units of memory are powers of 1024 here\n", text, memory, parts[1], strings.ToUpper(parts[2]))
 		}
 	}
 }
 
 // decimal finds amounts of memory in units that are powers of 1000 elsewhere.
-var decimal = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)[0-9]\s*[kmgt]b$`) })
+var decimal = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)^\s*(.*[0-9])\s*([kmgt])b\s*$`) })
 
 // written is the value of a flag that takes memory, with the text that it was given.
 type written struct {
