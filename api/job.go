@@ -130,7 +130,8 @@ type JobTasks struct {
 type Estimate struct {
 	Likely  *time.Time `json:"likely,omitempty" doc:"As likely earlier as later."`
 	Late    *time.Time `json:"late,omitempty" doc:"Nine times of ten it is earlier."`
-	Unknown string     `json:"unknown,omitempty" doc:"Why that is not known." example:"train-3 has no time limit and no history"`
+	Unknown string     `json:"unknown,omitempty" doc:"Why that is not known." example:"train-3 has no history and nobody chose its time limit"`
+	Latest  *time.Time `json:"latest,omitempty" doc:"With unknown: when the time limits of all that is in the way have ended it, if it has some. That may be far later than it really begins."`
 }
 
 // JobChange changes a job or one of its tasks.

@@ -125,6 +125,7 @@ type Lease struct {
 	Expires    *time.Time  `json:"expires,omitempty"`
 	TimeLimit  float64     `json:"time_limit_seconds,omitempty" doc:"How long the lease lasts at most, from its grant on. Absent: for ever."`
 	Ends       *time.Time  `json:"ends,omitempty" doc:"When the time limit ends the lease, with its processes. Absent: it has none."`
+	Unchosen   bool        `json:"time_limit_unchosen,omitempty" doc:"Nobody chose the time limit for this lease: it is longest_time_seconds of its user. So it says when the lease ends at the latest, and nothing of when it probably does."`
 	Parts      []LeasePart `json:"parts" doc:"What the lease holds on each device."`
 	Priority   int         `json:"priority"`
 	EnforcedBy string      `json:"enforced_by" enum:"mps,framework,watchdog,none" doc:"What enforces the memory limit."`

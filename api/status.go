@@ -50,7 +50,7 @@ type DeviceLease struct {
 	Granted  time.Time `json:"granted"`
 	Paced    *Paced    `json:"paced,omitempty" doc:"The share that the lease is held to; absent: it runs freely."`
 
-	Until *time.Time `json:"until,omitempty" doc:"When the lease ends at the latest, if that is known."`
+	Until *time.Time `json:"until,omitempty" doc:"When the lease ends at the latest, if somebody chose that."`
 	Host  gpu.MiB    `json:"host_mb,omitempty" doc:"Memory of the machine that it takes while it is parked."`
 }
 

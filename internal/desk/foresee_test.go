@@ -1,40 +1,224 @@
 package desk
 
 import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
+	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
+	"github.com/berth-gpu/berth/internal/process"
 )
 
 func TestLasts(t *testing.T) {
 	t.Parallel()
 	known := peaks.New()
-	for i := range 10 {
-		known.Add(peaks.Key{User: "ada", Name: "train"}, peaks.Run{Seconds: float64(60 * (i + 1))}, time.Unix(int64(i), 0))
+	add := func(user, name string, kind peaks.Kind, minutes int) {
+		known.Add(peaks.Key{User: user, Name: name}, peaks.Run{Seconds: float64(60 * minutes), Kind: kind}, time.Unix(int64(minutes), 0))
 	}
+	for i := range 10 {
+		add("ada", "train", "job", i+1)
+	}
+	add("ada", "notebook", "program", 480)
+	add("bob", "train", "job", 1000)
+	add("carol", "old", "", 1000) // an earlier berth did not note the kind
 	d := New(Parts{Peaks: known})
 	minutes := func(n int) time.Duration { return time.Duration(n) * time.Minute }
-	for _, c := range []struct {
-		name          string
-		lasted, limit time.Duration
-		likely, late  time.Duration // -1 if not known
+	job := func(user, name string, limit int, unchosen bool) lease.Lease {
+		return lease.Lease{Holder: lease.Holder{User: user, Name: name}, Run: lease.Run{Kind: lease.OfJob}, TimeLimit: minutes(limit), Unchosen: unchosen}
+	}
+	program := func(l lease.Lease) lease.Lease { l.Run = lease.Run{}; return l }
+	served := func(l lease.Lease) lease.Lease { l.Run.Kind = lease.OfService; return l }
+	named := func(l lease.Lease) lease.Lease {
+		l = program(l)
+		l.Binding, l.Holder.PID = lease.ByName, 7
+		return l
+	}
+	for i, c := range []struct {
+		of           lease.Lease
+		lasted       int
+		likely, late int // -1 if not known
 	}{
-		{"train", 0, 0, minutes(5), minutes(9)},
-		{"train", minutes(4), 0, minutes(7 - 4), minutes(10 - 4)},
-		{"train", minutes(20), 0, -1, -1}, // longer than ever before
-		{"train", 0, minutes(7), minutes(5), minutes(7)},
-		{"train", minutes(20), minutes(30), minutes(10), minutes(10)},
-		{"new", 0, minutes(30), minutes(30), minutes(30)},
-		{"new", minutes(5), 0, -1, -1},
+		{job("ada", "train", 0, false), 0, 5, 9},
+		{job("ada", "train", 0, false), 4, 7 - 4, 10 - 4},
+		{job("ada", "train", 0, false), 20, -1, -1}, // longer than ever before
+		{job("ada", "train", 7, false), 0, 5, 7},
+		{job("ada", "train", 30, false), 20, 10, 10},
+		{job("ada", "train", 2880, true), 0, 5, 9}, // nobody chose the limit
+		{job("ada", "train", 7, true), 0, 5, 7},
+		{job("ada", "train", 2880, true), 20, -1, -1},
+		{job("ada", "new", 30, false), 0, 30, 30},
+		{job("ada", "new", 0, false), 0, 5, 9}, // as what she ran of the kind
+		{job("ada", "new", 2880, true), 0, 5, 9},
+		{job("ada", "new", 2880, true), 4, 7 - 4, 10 - 4},
+		{job("ada", "new", 2880, true), 20, -1, -1},
+		{program(job("ada", "new", 2880, true)), 0, 480, 480},
+		{served(job("ada", "new", 2880, true)), 0, -1, -1},
+		{named(job("ada", "train", 2880, true)), 0, -1, -1},
+		{named(job("ada", "train", 30, false)), 0, 30, 30},
+		{job("carol", "new", 2880, true), 0, -1, -1},
+		{job("dora", "new", 0, false), 5, -1, -1},
 	} {
-		of := lease.Holder{User: "ada", Name: c.name}
-		for share, want := range map[float64]time.Duration{likelyShare: c.likely, lateShare: c.late} {
-			got, is := d.lasts(share)(of, c.lasted, c.limit)
-			if is != (want >= 0) || is && got != want {
-				t.Errorf("%+v: with %g it lasts %v (%v), want %v", c, share, got, is, want)
+		for share, want := range map[float64]int{likelyShare: c.likely, lateShare: c.late} {
+			got, is := d.lasts(share)(&c.of, minutes(c.lasted))
+			if is != (want >= 0) || is && got != minutes(want) {
+				t.Errorf("%d: with %g it lasts %v (%v), want %d min", i, share, got, is, want)
 			}
 		}
 	}
+}
+
+// foretold is what was said when a request had begun to wait, and what came.
+type foretold struct {
+	asked, granted time.Time
+	said           api.Estimate
+}
+
+// replay plays a week of jobs of five users on four devices, in which nobody chose a time
+// limit, and returns what was foretold to those who waited.
+func replay(t *testing.T) (all []foretold) {
+	const card = 24 << 10
+	known := peaks.New()
+	book, err := ledger.Open(ledger.Options{
+		Settings: quota.Settings{
+			Pass: true, Wait: lease.MaxWait,
+			Device: func(string) quota.DeviceSettings { return quota.DeviceSettings{MaxPipelines: 4} },
+		},
+		Processes: process.Proc(),
+		Open:      func(func(journal.Entry) error) (journal.Journal, error) { return journal.Forgetful(), nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- book.Run(ctx) }()
+	for i := range 4 {
+		uuid := fmt.Sprint("GPU-", i)
+		book.Observe(placement.Observation{
+			Device: gpu.Device{UUID: uuid, Index: i, Name: "Simulated", Vendor: gpu.Simulated, MemoryTotal: card},
+			Sample: &gpu.Sample{GPU: uuid, MemoryUsed: gpu.Some(gpu.MiB(0)), Processes: []gpu.Process{}}, State: gpu.Optimal, Health: gpu.Healthy,
+		})
+	}
+	d := New(Parts{Ledger: book, Peaks: known, Config: gpuConfig(config.GPU{})})
+	random := rand.New(rand.NewPCG(49, 49))
+	begun := time.Now()
+	const requests = 250
+	results := make(chan foretold, requests)
+	for n := range requests {
+		user := []string{"ada", "bob", "carol", "dmitri", "erin"}[random.IntN(5)]
+		name := []string{"train", "render", "eval", "fit", fmt.Sprint("new-", n)}[random.IntN(5)]
+		usual := time.Duration(5+len(user)*len(name)) * time.Minute
+		takes := time.Duration(float64(usual) * (0.5 + random.Float64()))
+		r := lease.Request{
+			ID: fmt.Sprintf("%s-%d", name, n), Holder: lease.Holder{User: user, UID: 1000 + len(user)*10 + int(user[0]), Name: name},
+			Run: lease.Run{Kind: lease.OfJob, Number: int64(n + 1)}, Binding: lease.ByName, Memory: gpu.MiB(2+random.IntN(20)) << 10, Slots: 1,
+			Wait: gpu.Some(lease.MaxWait),
+		}
+		r.By = access.Actor{UID: r.Holder.UID, User: user, Door: access.Socket, Role: access.User}
+		r.Limits = &lease.Limits{
+			Subject:     lease.Subject{Owner: r.Holder.Owner()},
+			LongestTime: lease.Limit[time.Duration]{Opt: gpu.Some(48 * time.Hour), Source: "users.default"},
+		}
+		time.Sleep(time.Duration(1+random.IntN(7)) * time.Minute) // simulated
+		asked := time.Now()
+		waits := make(chan struct{})
+		granted := make(chan time.Time, 1)
+		go func() {
+			found, err := book.Acquire(ctx, r)
+			close(waits)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			granted <- time.Now()
+			time.Sleep(takes) // simulated
+			if err := book.GiveBack(found.Key(), found.Fence, "it is done"); err != nil {
+				t.Error(err)
+			}
+			known.Add(peaks.KeyOf(found.Holder), peaks.Run{Seconds: takes.Seconds(), Kind: peaks.KindOf(found.Lease)}, time.Now())
+		}()
+		synctest.Wait()
+		said := d.Estimate(r.Key())
+		go func() {
+			<-waits
+			one := foretold{asked: asked, granted: <-granted}
+			if said != nil {
+				one.said = *said
+			}
+			results <- one
+		}()
+	}
+	for range requests {
+		one := <-results
+		if one.granted.After(one.asked) {
+			all = append(all, one)
+		}
+	}
+	time.Sleep(24 * time.Hour) // simulated: until the last one has ended
+	t.Logf("%d of %d waited, in %v", len(all), requests, time.Since(begun))
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	return all
+}
+
+// Behind limits that nobody chose, what is said to be likely is about what comes, and
+// nobody is told of days who waits for minutes.
+func TestAWeekBehindLimitsThatNobodyChose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := replay(t)
+		var off, waited []time.Duration
+		unknown, late, longest := 0, 0, time.Duration(0)
+		for _, one := range all {
+			wait := one.granted.Sub(one.asked)
+			waited, longest = append(waited, wait), max(longest, wait)
+			e := one.said
+			if e.Likely == nil {
+				unknown++
+				if e.Unknown == "" || e.Latest == nil || e.Latest.Before(one.granted) || !strings.Contains(e.Unknown, "nobody chose its time limit") {
+					t.Errorf("who began after %v was told %+v", wait, e)
+				}
+				continue
+			}
+			if e.Latest != nil {
+				t.Errorf("a likely start has a latest one: %+v", e)
+			}
+			if said := e.Likely.Sub(one.asked); said > 24*time.Hour || said > 4*max(wait, time.Hour) {
+				t.Errorf("who began after %v was told %v", wait, said)
+			}
+			off = append(off, one.granted.Sub(*e.Likely).Abs())
+			if e.Late != nil && one.granted.After(*e.Late) {
+				late++
+			}
+		}
+		slices.SortFunc(off, cmp.Compare)
+		slices.SortFunc(waited, cmp.Compare)
+		if len(all) < 80 || len(off) < len(all)*3/4 {
+			t.Fatalf("%d waited, and %d had an estimate", len(all), len(off))
+		}
+		t.Logf("%d waited, %v in the median, %v at most; %d were told a likely time, which was off by %v in the median; %d of them began later than late; %d were told that it is not known",
+			len(all), waited[len(waited)/2], longest, len(off), off[len(off)/2], late, unknown)
+		if median := off[len(off)/2]; median > waited[len(waited)/2]/2 {
+			t.Errorf("the median error is %v", median)
+		}
+		if late > len(off)/3 {
+			t.Errorf("%d of %d began later than late", late, len(off))
+		}
+	})
 }

@@ -113,7 +113,7 @@ func (d *Desk) estimateJob(s *job.Spec, r lease.Request) *api.Estimate {
 		return &api.Estimate{Unknown: "it waits for other jobs"}
 	}
 	e := d.estimateNew(r)
-	for _, at := range []*time.Time{e.Likely, e.Late} {
+	for _, at := range []*time.Time{e.Likely, e.Late, e.Latest} {
 		if at != nil {
 			*at = latest(*at, s.Begin)
 		}

@@ -1,7 +1,6 @@
 package desk
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
@@ -14,11 +13,11 @@ import (
 // draw returns the power that earlier runs of the same name drew on one device. It is
 // absent if that is not known.
 func (d *Desk) draw(h lease.Holder) gpu.Opt[gpu.Watts] {
-	name := cmp.Or(h.Name, h.Service)
-	if name == "" {
+	key := peaks.KeyOf(h)
+	if key.Name == "" {
 		return gpu.Opt[gpu.Watts]{}
 	}
-	return d.Peaks.Drew(peaks.Key{User: h.User, Name: name})
+	return d.Peaks.Drew(key)
 }
 
 // mostEver returns the most memory that could ever be leased on one device.

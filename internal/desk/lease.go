@@ -235,7 +235,7 @@ func LeaseOf(h ledger.Held) api.Lease {
 		l.Expires = &h.Expires
 	}
 	if ends, limited := h.Ends(); limited {
-		l.TimeLimit, l.Ends = h.TimeLimit.Seconds(), &ends
+		l.TimeLimit, l.Ends, l.Unchosen = h.TimeLimit.Seconds(), &ends, h.Unchosen
 	}
 	if c := h.Cancelled; c != nil {
 		l.Cancelled, l.CancelledBy = &c.At, &api.CancelledBy{By: lease.ByOf(c.By), Why: c.Why}

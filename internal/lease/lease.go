@@ -40,6 +40,7 @@ type Lease struct {
 	// which it was parked; zero means no limit.
 	TimeLimit time.Duration
 	Imposed   bool // an operator or a rule chose TimeLimit, not its user
+	Unchosen  bool // nobody chose TimeLimit for this lease: it is the most that its user may have
 
 	ParkedAt time.Time     // since when it is parked; zero if it is active
 	Returned time.Time     // when it was last resumed; zero if never

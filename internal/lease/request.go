@@ -28,6 +28,7 @@ type Request struct {
 	// it is renewed; zero means no limit.
 	TimeLimit time.Duration
 	Imposed   bool // see Lease; admission sets it
+	Unchosen  bool // see Lease; admission sets it
 
 	// Exact lists what the lease has on each device, all of it or nothing: another
 	// scheduler has chosen the devices and decided that the request is due. The
@@ -141,7 +142,7 @@ func (r *Request) Total() Usage {
 // Lease returns the lease for the request on these devices, ready for Grant.
 func (r *Request) Lease(devices ...string) *Lease {
 	l := &Lease{
-		ID: r.ID, Run: r.Run, Parent: r.Parent, ParentFence: r.ParentFence, Holder: r.Holder, Binding: r.Binding, Implied: r.Implied, TTL: r.TTL, TimeLimit: r.TimeLimit, Imposed: r.Imposed, Priority: r.Priority, Groups: r.Groups,
+		ID: r.ID, Run: r.Run, Parent: r.Parent, ParentFence: r.ParentFence, Holder: r.Holder, Binding: r.Binding, Implied: r.Implied, TTL: r.TTL, TimeLimit: r.TimeLimit, Imposed: r.Imposed, Unchosen: r.Unchosen, Priority: r.Priority, Groups: r.Groups,
 		Terms: r.Terms, By: r.By, Parts: make([]Part, len(devices)),
 	}
 	for i, d := range devices {

@@ -127,7 +127,7 @@ func storeLease(s *stored.Lease, l *Lease) {
 		Binding: string(l.Binding), Implied: l.Implied, TTL: int64(l.TTL), Granted: l.Granted.UnixNano(),
 		Priority: l.Priority, State: string(l.State),
 		EnforcedBy: l.EnforcedBy, Raised: l.Raised, Note: l.Note, Unit: l.Unit, Scope: l.Scope,
-		TimeLimit: int64(l.TimeLimit), Imposed: l.Imposed, Groups: l.Groups,
+		TimeLimit: int64(l.TimeLimit), Imposed: l.Imposed, Unchosen: l.Unchosen, Groups: l.Groups,
 		Parkable: l.Parkable, Unshared: l.Unshared, Optimize: l.Optimize, Comment: l.Comment, Exclusive: l.Exclusive, ParkedAt: stored.Nanoseconds(l.ParkedAt), Returned: stored.Nanoseconds(l.Returned), Paused: int64(l.Paused), Asked: int64(l.Asked),
 	}
 	if l.Binding == ByTTL {
@@ -153,7 +153,7 @@ func restored(r *stored.Entry) *Lease {
 		Parts: make([]Part, len(s.Parts)), Priority: s.Priority, State: State(s.State),
 		Terms:     Terms{EnforcedBy: s.EnforcedBy, Raised: s.Raised, Note: s.Note, Unit: s.Unit, Scope: s.Scope, Parkable: s.Parkable, Unshared: s.Unshared, Optimize: s.Optimize, Comment: s.Comment, Exclusive: s.Exclusive, Pool: s.Pool},
 		By:        restoredBy(&r.By),
-		TimeLimit: time.Duration(s.TimeLimit), Imposed: s.Imposed, Groups: s.Groups,
+		TimeLimit: time.Duration(s.TimeLimit), Imposed: s.Imposed, Unchosen: s.Unchosen, Groups: s.Groups,
 		ParkedAt: stored.Time(s.ParkedAt), Returned: stored.Time(s.Returned), Paused: time.Duration(s.Paused), Asked: gpu.MiB(s.Asked),
 	}
 	if l.Binding == ByTTL {

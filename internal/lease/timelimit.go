@@ -39,9 +39,10 @@ func (l *Lease) Over(now time.Time) bool {
 }
 
 // Until returns when the lease ends, if nobody renews or releases it before;
-// false if that is not known.
+// false if that is not known, or if nobody chose it.
 func (l *Lease) Until() (time.Time, bool) {
 	ends, limited := l.Ends()
+	limited = limited && !l.Unchosen
 	if l.Binding == ByTTL && l.State != Parked && (!limited || l.Expires.Before(ends)) {
 		return l.Expires, true
 	}

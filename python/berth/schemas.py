@@ -247,7 +247,7 @@ class DeviceLease(Answer):
     slots: int = 0
     granted: Optional[Time] = None
     paced: Optional[Paced] = None  # The share that the lease is held to; absent: it runs freely.
-    until: Optional[Time] = None  # When the lease ends at the latest, if that is known.
+    until: Optional[Time] = None  # When the lease ends at the latest, if somebody chose that.
     host_mb: int = 0  # Memory of the machine that it takes while it is parked.
 
 
@@ -277,6 +277,7 @@ class Estimate(Answer):
     likely: Optional[Time] = None  # As likely earlier as later.
     late: Optional[Time] = None  # Nine times of ten it is earlier.
     unknown: str = ""  # Why that is not known.
+    latest: Optional[Time] = None  # With unknown: when the time limits of all that is in the way have ended it, if it has some. That may be far later than it really begins.
 
 
 class Waiting(OfUser, Answer):
@@ -395,6 +396,7 @@ class Allocation(OfLease, Answer):
     expires: Optional[Time] = None
     time_limit_seconds: float = 0.0  # How long the lease lasts at most, from its grant on. Absent: for ever.
     ends: Optional[Time] = None  # When the time limit ends the lease, with its processes. Absent: it has none.
+    time_limit_unchosen: bool = False  # Nobody chose the time limit for this lease: it is longest_time_seconds of its user. So it says when the lease ends at the latest, and nothing of when it probably does.
     parts: List[Part] = _list()  # What the lease holds on each device.
     priority: int = 0
     enforced_by: str = ""  # What enforces the memory limit. One of mps, framework, watchdog or none.

@@ -163,7 +163,7 @@ func (s *State) leasesOn(uuid string) []api.DeviceLease {
 		for _, p := range r.lease.Parts {
 			if p.GPU == uuid {
 				l := r.lease
-				list = append(list, api.DeviceLease{ID: l.ID, Holder: l.Holder, State: l.State, Memory: p.Memory, Measured: p.Measured.Or(0), Slots: p.Slots, Granted: l.Granted, Until: cmp.Or(l.Ends, l.Expires)})
+				list = append(list, api.DeviceLease{ID: l.ID, Holder: l.Holder, State: l.State, Memory: p.Memory, Measured: p.Measured.Or(0), Slots: p.Slots, Granted: l.Granted, Until: view.Ending(*l, s.Now)})
 			}
 		}
 	}

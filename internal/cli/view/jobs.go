@@ -197,7 +197,11 @@ func estimated(j api.Job, now time.Time) string {
 	case e == nil || e.Likely == nil && (e.Unknown == "" || e.Unknown == j.Cause):
 		return ""
 	case e.Likely == nil:
-		return "not known, because " + term.Clean(e.Unknown)
+		text := "not known, because " + term.Clean(e.Unknown)
+		if e.Latest != nil {
+			text += "; at the latest in " + until(*e.Latest, now)
+		}
+		return text
 	case !e.Likely.After(now):
 		return "soon"
 	}

@@ -108,12 +108,22 @@ func leasedCell(l api.Lease, p api.LeasePart) term.Cell {
 	return c
 }
 
-// Until says in a word or two what ends a lease.
-func Until(l api.Lease, now time.Time) string {
+// unchosenAhead is how long before its end a time limit is shown in lists that nobody chose.
+const unchosenAhead = time.Hour
+
+// Ending returns the time that ends a lease; nil if none does. A limit that nobody chose is
+// far away for most leases, and says nothing about them: it counts when it is near.
+func Ending(l api.Lease, now time.Time) *time.Time {
 	soonest := l.Expires
-	if l.Ends != nil && (soonest == nil || l.Ends.Before(*soonest)) {
+	if l.Ends != nil && (soonest == nil || l.Ends.Before(*soonest)) && (!l.Unchosen || l.Ends.Sub(now) <= unchosenAhead) {
 		soonest = l.Ends
 	}
+	return soonest
+}
+
+// Until says in a word or two what ends a lease.
+func Until(l api.Lease, now time.Time) string {
+	soonest := Ending(l, now)
 	switch {
 	case soonest != nil:
 		return "in " + words.Age(soonest.Sub(now))
@@ -165,7 +175,11 @@ func Foretold(e *api.Estimate, now time.Time) string {
 	case e == nil:
 		return ""
 	case e.Likely == nil:
-		return "When it starts is not known, because " + term.Clean(e.Unknown) + "."
+		text := "When it starts is not known, because " + term.Clean(e.Unknown) + "."
+		if e.Latest != nil {
+			text += " It starts at the latest in " + until(*e.Latest, now) + ", when time limits have ended what is in its way."
+		}
+		return text
 	case e.Late == nil || !e.Late.After(*e.Likely):
 		return "It will probably start in " + words.Age(max(e.Likely.Sub(now), 0)) + "."
 	}

@@ -3,6 +3,7 @@ package view
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -31,6 +32,40 @@ func TestLeaseTableFits(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A limit that nobody chose is not what ends a lease until it is near, and is never said to
+// be likely.
+func TestLimitsThatNobodyChose(t *testing.T) {
+	at := func(d time.Duration) *time.Time { when := now.Add(d); return &when }
+	for _, c := range []struct {
+		of   api.Lease
+		want string
+	}{
+		{api.Lease{Binding: "process", Holder: api.Holder{PID: 7}, Ends: at(47 * time.Hour), Unchosen: true}, "pid 7"},
+		{api.Lease{Binding: "named", Ends: at(47 * time.Hour), Unchosen: true}, "release"},
+		{api.Lease{Binding: "ttl", Expires: at(5 * time.Hour), Ends: at(4 * time.Hour), Unchosen: true}, "in 5 h"},
+		{api.Lease{Binding: "process", Holder: api.Holder{PID: 7}, Ends: at(40 * time.Minute), Unchosen: true}, "in 40 min"},
+		{api.Lease{Binding: "process", Holder: api.Holder{PID: 7}, Ends: at(47 * time.Hour)}, "in 47 h"},
+	} {
+		if got := Until(c.of, now); got != c.want {
+			t.Errorf("%+v is until %q, want %q", c.of, got, c.want)
+		}
+	}
+	e := &api.Estimate{Unknown: "train-3 has no history and nobody chose its time limit", Latest: at(47 * time.Hour)}
+	if got := Starts(e, now); got != "?" {
+		t.Errorf("it starts %q", got)
+	}
+	if got := Foretold(e, now); !strings.Contains(got, "is not known, because train-3 has no history and nobody chose its time limit. It starts at the latest in 47 h,") {
+		t.Error(got)
+	}
+	j := api.Job{State: "waiting", Code: "queue", Estimate: e}
+	if got := JobNote(j, now); got != "start unknown, train-3 has no history" {
+		t.Error(got)
+	}
+	if got := estimated(j, now); got != "not known, because train-3 has no history and nobody chose its time limit; at the latest in 47 h" {
+		t.Error(got)
+	}
 }
 
 // A small amount is not written as nothing.

@@ -166,6 +166,7 @@ func (s *state) prepare(r *lease.Request, now time.Time) error {
 		r.GPUs = 1
 	}
 	r.Priority, r.Imposed = r.AskedPriority.Or(0), r.TimeLimit != 0 && kinship.MandateOf(r.By).All
+	r.Unchosen = false
 	r.Requested, r.Deadline = now, now.Add(r.Wait.Or(s.settings.Wait))
 	if err := r.Validate(); err != nil {
 		return err

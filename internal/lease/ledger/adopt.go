@@ -57,7 +57,7 @@ func (l *Ledger) Adopt(ctx context.Context, a Adoption) (*lease.Lease, error) {
 			return err
 		}
 		granted = &lease.Lease{
-			ID: a.ID, Holder: x.Holder, Binding: lease.ByProcess, TimeLimit: x.TimeLimit, Imposed: x.imposed, Parts: x.parts, Terms: lease.Terms{EnforcedBy: "watchdog", Note: note},
+			ID: a.ID, Holder: x.Holder, Binding: lease.ByProcess, TimeLimit: x.TimeLimit, Imposed: x.imposed, Unchosen: x.unchosen, Parts: x.parts, Terms: lease.Terms{EnforcedBy: "watchdog", Note: note},
 			Groups: quota.GroupNames(x.limits), By: a.By,
 		}
 		_, err = l.apply(lease.Grant{Lease: granted, Adopted: x.measured}, now)
@@ -78,6 +78,7 @@ type adopting struct {
 
 	limits   *lease.Limits // of the holder; nil means no limits
 	imposed  bool          // see lease.Lease
+	unchosen bool          // see lease.Lease
 	parts    []lease.Part
 	measured []gpu.MiB // by part: the memory that the process uses there
 	total    gpu.MiB   // on all devices: the memory that it uses, plus what grow has added
@@ -122,7 +123,7 @@ func (x *adopting) admit() error {
 		if err := quota.Apply(x.limits, &r); err != nil {
 			return fmt.Errorf("adopt process %d as %s: %w", x.process.PID, x.ID, err)
 		}
-		x.Holder, x.TimeLimit, x.imposed = r.Holder, r.TimeLimit, r.Imposed
+		x.Holder, x.TimeLimit, x.imposed, x.unchosen = r.Holder, r.TimeLimit, r.Imposed, r.Unchosen
 	}
 	if err := x.l.settings.Knows(x.Holder.Service); err != nil {
 		return err

@@ -181,6 +181,6 @@ func BenchmarkForesee(b *testing.B) {
 	}
 	now := time.Now()
 	for b.Loop() {
-		k.Foresee(now, func(_ lease.Holder, lasted, _ time.Duration) (time.Duration, bool) { return 2*time.Hour - lasted, true })
+		k.Foresee(now, func(_ *lease.Lease, lasted time.Duration) (time.Duration, bool) { return 2*time.Hour - lasted, true })
 	}
 }

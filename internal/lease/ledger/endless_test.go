@@ -115,7 +115,7 @@ func TestWhatAnUnknownStartWaitsFor(t *testing.T) {
 			t.Errorf("it would wait for %+v", because)
 		}
 		k.queue(t.Context(), r)
-		none := func(lease.Holder, time.Duration, time.Duration) (time.Duration, bool) { return 0, false }
+		none := func(*lease.Lease, time.Duration) (time.Duration, bool) { return 0, false }
 		if found := k.Foresee(time.Now(), none)[r.Key()]; found.Because == nil || found.Because.ID != "here" {
 			t.Errorf("it waits for %+v", found.Because)
 		}

@@ -12,10 +12,9 @@ import (
 	"github.com/berth-gpu/berth/internal/when"
 )
 
-// Lasts returns how much longer a lease of a holder lasts that has lasted for some time,
-// within the limit of its time, which is 0 if it has none. It returns false if nobody
-// knows.
-type Lasts func(of lease.Holder, lasted, limit time.Duration) (time.Duration, bool)
+// Lasts returns how much longer a lease lasts that has lasted for some time. It returns
+// false if nobody knows.
+type Lasts func(held *lease.Lease, lasted time.Duration) (time.Duration, bool)
 
 // Foreseen says when a waiting request will be granted.
 type Foreseen struct {
@@ -83,7 +82,7 @@ func (l *Ledger) forward(now time.Time, lasts Lasts, pending map[lease.Key]bool)
 	for k := range p.pending {
 		f := Foreseen{Because: because}
 		if r := p.book.Request(k); r != nil { // one to grow leaves with its lease
-			f.Because = cmp.Or(p.endlessBefore(r), because)
+			f.Because = cmp.Or(p.endlessBefore(r), p.endlessWhere(r), because)
 		}
 		p.found[k] = f
 	}
@@ -195,11 +194,7 @@ func (p *play) follow(held *lease.Lease, now time.Time) {
 		return
 	}
 	lasted := max(now.Sub(held.Granted)-held.Paused, 0)
-	of := held.Holder
-	if held.Binding == lease.ByName && of.PID != 0 {
-		of = lease.Holder{} // its holder keeps it for as long as it likes: earlier ones tell nothing
-	}
-	if more, known := p.lasts(of, lasted, held.TimeLimit); known {
+	if more, known := p.lasts(held, lasted); known {
 		heap.Push(&p.ends, end{now.Add(max(more, 0)), held.Key(), held.Fence})
 		p.ending[held.Key()]++
 	}
@@ -215,6 +210,22 @@ func (p *play) nextDeadline() (first *lease.Request) {
 		}
 	}
 	return first
+}
+
+// endlessWhere returns the oldest lease of which nobody knows the end on a device that a
+// request could have; nil if there is none.
+func (p *play) endlessWhere(r *lease.Request) (found *lease.Lease) {
+	for uuid := range p.devices {
+		if !p.snapshot.Could(uuid, r) {
+			continue
+		}
+		for h := range p.book.On(uuid) {
+			if l := h.Lease; l.State != lease.Parked && p.ending[l.Key()] == 0 && (found == nil || l.Fence < found.Fence) {
+				found = l
+			}
+		}
+	}
+	return found
 }
 
 // endless returns a lease of which nobody knows the end, the oldest first; nil if there is

@@ -15,11 +15,11 @@ import (
 func TestForesee(t *testing.T) {
 	hour := time.Hour
 	byName := func(known map[string]time.Duration) Lasts {
-		return func(of lease.Holder, lasted, limit time.Duration) (time.Duration, bool) {
-			if whole, is := known[of.Name]; is {
+		return func(held *lease.Lease, lasted time.Duration) (time.Duration, bool) {
+			if whole, is := known[held.Holder.Name]; is {
 				return whole - lasted, true
 			}
-			return limit - lasted, limit > 0
+			return held.TimeLimit - lasted, held.TimeLimit > 0
 		}
 	}
 	named := func(r lease.Request, name string, wait time.Duration) lease.Request {
@@ -114,7 +114,7 @@ func TestForeseeForThePatient(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		now := time.Now()
-		found := k.Foresee(now, func(_ lease.Holder, lasted, _ time.Duration) (time.Duration, bool) { return limit - lasted, true })
+		found := k.Foresee(now, func(_ *lease.Lease, lasted time.Duration) (time.Duration, bool) { return limit - lasted, true })
 		for id, at := range map[string]time.Time{"b": began.Add(limit), "c": began.Add(2 * limit)} {
 			r := want(id, 900)
 			if f := found[r.Key()]; !f.At.Equal(at) || f.Leaves {
@@ -141,8 +141,8 @@ func TestForeseeWhatBeginsLater(t *testing.T) {
 		}{{"leaves", 900, time.Hour}, {"b", 300, 48 * time.Hour}, {"c", 900, 10 * time.Hour}} {
 			k.queue(t.Context(), want(next.id, next.memory, wait(next.patience)))
 		}
-		found := k.Foresee(began, func(of lease.Holder, lasted, _ time.Duration) (time.Duration, bool) {
-			return 20*time.Hour - lasted, of.Name == "train"
+		found := k.Foresee(began, func(held *lease.Lease, lasted time.Duration) (time.Duration, bool) {
+			return 20*time.Hour - lasted, held.Holder.Name == "train"
 		})
 		of := func(id string) Foreseen {
 			r := want(id, 0)
@@ -170,7 +170,7 @@ func TestForeseeBesideChanges(t *testing.T) {
 	go func() {
 		defer close(looked)
 		for range 100 {
-			k.Foresee(time.Now(), func(lease.Holder, time.Duration, time.Duration) (time.Duration, bool) { return time.Hour, true })
+			k.Foresee(time.Now(), func(*lease.Lease, time.Duration) (time.Duration, bool) { return time.Hour, true })
 		}
 	}()
 	for n := 2; ; n++ {
@@ -200,8 +200,8 @@ func TestForeseeALeaseThatEndsBeforeItGrows(t *testing.T) {
 			done <- err
 		}()
 		synctest.Wait()
-		lasts := func(_ lease.Holder, lasted, limit time.Duration) (time.Duration, bool) {
-			return limit - lasted, limit > 0
+		lasts := func(held *lease.Lease, lasted time.Duration) (time.Duration, bool) {
+			return held.TimeLimit - lasted, held.TimeLimit > 0
 		}
 		if f := k.Foresee(time.Now(), lasts)[grows.Key()]; !f.At.IsZero() || f.Because == nil || f.Because.ID != "stays" {
 			t.Errorf("%+v", f)

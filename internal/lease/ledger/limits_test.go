@@ -132,8 +132,11 @@ func TestOtherLimits(t *testing.T) {
 			t.Errorf("the service of the limits does not hold: %v", err)
 		}
 		a := k.grant(want("a", 10, ttl(time.Minute), slots(1)))
-		if a.Holder.Service != "pool" || a.TimeLimit != time.Hour || !a.Imposed || !strings.Contains(a.Note, "longest_time_seconds (users.default)") {
+		if a.Holder.Service != "pool" || a.TimeLimit != time.Hour || !a.Imposed || !a.Unchosen || !strings.Contains(a.Note, "longest_time_seconds (users.default)") {
 			t.Errorf("a is %+v", a)
+		}
+		if _, ends := a.Until(); !ends || !a.Expires.Before(a.Granted.Add(a.TimeLimit)) {
+			t.Errorf("a ends with its ttl: %+v", a)
 		}
 		if _, err := k.Renew(t.Context(), byID("a"), 0, 2*time.Minute, by(1), nil); !errors.Is(err, quota.ErrLimit) {
 			t.Errorf("a longer ttl by a renewal: %v", err)

@@ -46,10 +46,25 @@ type Run struct {
 	Learned bool    `json:"learned,omitempty"` // it leased what berth had learned, not what somebody asked for
 	Short   bool    `json:"short,omitempty"`   // it was measured too rarely: Peak is only the least it needs
 
+	Kind Kind `json:"kind,omitempty"` // empty if an earlier berth wrote it, or if it was no lease
+
 	// Drew is the average power that it drew on one device while it worked, above
 	// what the device draws by itself.
 	Drew gpu.Opt[gpu.Watts] `json:"drew_watts,omitzero"`
 }
+
+// Kind is a kind of runs that are alike: what one user runs of a kind tells how long the
+// next run of a new name may take.
+type Kind string
+
+// program is the kind of what a user starts under a lease.
+const program Kind = "program"
+
+// KindOf returns the kind of a lease.
+func KindOf(l *lease.Lease) Kind { return cmp.Or(Kind(l.Run.Kind), program) }
+
+// KeyOf returns the key of what a lease is a run of.
+func KeyOf(h lease.Holder) Key { return Key{User: h.User, Name: cmp.Or(h.Name, h.Service)} }
 
 // Entry holds what is known about a piece of work.
 type Entry struct {
@@ -82,9 +97,9 @@ func (e *Entry) Seconds() float64 {
 // Remaining returns how much longer a run takes that has taken this long already. Of the
 // earlier runs that took longer, the given share took at most that. It returns false if
 // there is none.
-func (e *Entry) Remaining(taken time.Duration, share float64) (time.Duration, bool) {
+func Remaining(runs []Run, taken time.Duration, share float64) (time.Duration, bool) {
 	var longer []float64
-	for _, r := range e.Runs {
+	for _, r := range runs {
 		if r.Seconds > taken.Seconds() {
 			longer = append(longer, r.Seconds)
 		}
@@ -237,6 +252,24 @@ func (p *Peaks) Find(key Key) (Entry, bool) {
 	return e.clone(), true
 }
 
+// OfKind returns the last runs of a kind that a user had, of any name, in no order.
+func (p *Peaks) OfKind(user string, kind Kind) []Run {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var runs []Run
+	for _, e := range p.entries {
+		if e.User != user {
+			continue
+		}
+		for _, r := range e.Runs {
+			if r.Kind == kind {
+				runs = append(runs, r)
+			}
+		}
+	}
+	return runs
+}
+
 // All returns everything that is known, ordered by user, name and step.
 func (p *Peaks) All() []Entry {
 	p.mu.Lock()
@@ -358,16 +391,15 @@ func (p *Peaks) Ended(l *lease.Lease, drew gpu.Opt[gpu.Watts], now time.Time) gp
 	if l.ParentFence != 0 {
 		p.noteParent(l.ParentFence)
 	}
-	name := cmp.Or(l.Holder.Name, l.Holder.Service)
-	key := Key{User: l.Holder.User, Name: name}
+	key := KeyOf(l.Holder)
 	before := p.entries[key]
 	learned := before != nil && len(l.Parts) > 0 && l.Parts[0].Memory > 0 && l.Parts[0].Memory == before.Offered
 	p.mu.Unlock()
-	if parent || name == "" || l.Holder.PID == 0 || l.Binding == lease.ByName || len(l.Parts) == 0 {
+	if parent || key.Name == "" || l.Holder.PID == 0 || l.Binding == lease.ByName || len(l.Parts) == 0 {
 		return u.peak // nobody knows what used a lease that outlives its process
 	}
 	run := Run{
-		Peak: u.peak, Asked: l.Parts[0].Memory, Learned: learned, Seconds: now.Sub(l.Granted).Seconds(), Drew: drew,
+		Peak: u.peak, Asked: l.Parts[0].Memory, Learned: learned, Seconds: now.Sub(l.Granted).Seconds(), Drew: drew, Kind: KindOf(l),
 		Short: u.peak > 0 && u.samples < fewSamples*len(l.Parts),
 	}
 	p.Add(key, run, now)

@@ -78,7 +78,7 @@ func TestLeasesBecomeRuns(t *testing.T) {
 	p.Ended(&lease.Lease{ID: "z", Holder: lease.Holder{PID: 7}, Parts: l.Parts}, gpu.Opt[gpu.Watts]{}, noon) // nameless
 	want := []Entry{{
 		Key: Key{User: "ada", Name: "train.py"}, Count: 2, Last: noon.Add(30 * time.Second),
-		Runs: []Run{{Peak: 3000, Asked: 4096, Seconds: 90, Drew: gpu.Some(gpu.Watts(300))}, {Seconds: 30}}, Ceiling: 4096,
+		Runs: []Run{{Peak: 3000, Asked: 4096, Seconds: 90, Kind: program, Drew: gpu.Some(gpu.Watts(300))}, {Seconds: 30, Kind: program}}, Ceiling: 4096,
 	}}
 	if diff := cmp.Diff(want, p.All(), cmp.AllowUnexported(gpu.Opt[gpu.Watts]{})); diff != "" {
 		t.Error(diff)

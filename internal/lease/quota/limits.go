@@ -57,10 +57,10 @@ func Apply(l *lease.Limits, r *lease.Request) error {
 	if most, limited := l.LongestTime.Get(); limited {
 		switch {
 		case r.TimeLimit == 0 && r.Parent == "":
-			r.TimeLimit, r.Imposed = most, true
+			r.TimeLimit, r.Imposed, r.Unchosen = most, true, true
 			r.AddNote("ends after %s, your longest_time_seconds (%s)", words.Duration(most), l.LongestTime.Source)
 		case r.TimeLimit == 0: // a child
-			r.TimeLimit, r.Imposed = most, true
+			r.TimeLimit, r.Imposed, r.Unchosen = most, true, true
 		case r.TimeLimit > most:
 			return tooLong("longest_time_seconds", "a time limit", r.TimeLimit, l.LongestTime)
 		}

@@ -53,7 +53,7 @@ import (
 //
 // Added later under the same versions, because the book is the same without them:
 // Entry.By, Lease.Parent, Lease.Unit, Lease.Scope, Lease.Implied, Lease.Parkable,
-// Lease.Unshared, Lease.Returned, Lease.Asked, Lease.Imposed, Lease.Comment,
+// Lease.Unshared, Lease.Returned, Lease.Asked, Lease.Imposed, Lease.Unchosen, Lease.Comment,
 // Lease.Cancelled, Lease.Exclusive, Lease.Optimize, Lease.ParentFence and Lease.Run. An
 // older berth ignores them: it does not end what was cancelled, and may grant slots beside
 // a lease that should be alone.
@@ -143,6 +143,7 @@ type Lease struct {
 
 	TimeLimit int64    `json:"time_limit_ns,omitempty"` // from the grant to the end
 	Imposed   bool     `json:"imposed,omitempty"`       // its user did not choose the time limit
+	Unchosen  bool     `json:"unchosen,omitempty"`      // nobody chose the time limit
 	Groups    []string `json:"groups,omitempty"`        // whose limits together count the lease
 
 	Parkable bool `json:"parkable,omitempty"`

@@ -586,7 +586,7 @@ export interface DeviceLease {
   granted: string;
   /** The share that the lease is held to; absent: it runs freely. */
   paced?: Paced;
-  /** When the lease ends at the latest, if that is known. */
+  /** When the lease ends at the latest, if somebody chose that. */
   until?: string;
   /** Memory of the machine that it takes while it is parked. */
   host_mb?: number;
@@ -672,6 +672,8 @@ export interface Estimate {
   late?: string;
   /** Why that is not known. */
   unknown?: string;
+  /** With unknown: when the time limits of all that is in the way have ended it, if it has some. That may be far later than it really begins. */
+  latest?: string;
 }
 
 // Explanation says whether a request would be granted, and what is in its way.
@@ -1308,6 +1310,8 @@ export interface Lease {
   time_limit_seconds?: number;
   /** When the time limit ends the lease, with its processes. Absent: it has none. */
   ends?: string;
+  /** Nobody chose the time limit for this lease: it is longest_time_seconds of its user. So it says when the lease ends at the latest, and nothing of when it probably does. */
+  time_limit_unchosen?: boolean;
   /** What the lease holds on each device. */
   parts: LeasePart[];
   priority: number;
