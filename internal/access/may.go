@@ -287,7 +287,7 @@ func (r *Refusal) Error() string {
 		if r.Owner != "" {
 			owner = ": " + r.Owner
 		}
-		return ErrNotYours.Error() + owner + " (its owner may do this, and the role " + r.Needs.String() + ")"
+		return ErrNotYours.Error() + owner + "; its owner and the role " + r.Needs.String() + " may do this"
 	}
 	return "nobody may do this: the daemon has no rule for it"
 }

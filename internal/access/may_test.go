@@ -112,8 +112,8 @@ func TestNobodyMayDoWhatHasNoRule(t *testing.T) {
 func TestRefusalNamesTheOwner(t *testing.T) {
 	eve := Actor{User: "eve", UID: 1001, Role: User}
 	for want, o := range map[string]Object{
-		"it belongs to somebody else: ada (its owner may do this, and the role operator)": Of(Held, 1000, "ada"),
-		"it belongs to somebody else (its owner may do this, and the role operator)":      Of(Process, 1000, ""),
+		"it belongs to somebody else: ada; its owner and the role operator may do this": Of(Held, 1000, "ada"),
+		"it belongs to somebody else; its owner and the role operator may do this":      Of(Process, 1000, ""),
 	} {
 		if err := May(eve, Release, o); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)

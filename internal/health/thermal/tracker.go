@@ -64,7 +64,7 @@ func (t *Tracker) Observe(r Rules, now time.Time, s *gpu.Sample) Verdict {
 	if !t.better.IsZero() {
 		hold := r.hold(t.level)
 		v.Until = t.better.Add(hold)
-		v.Reason = fmt.Sprintf("readings have to stay better for %v; now %s", hold, why)
+		v.Reason = fmt.Sprintf("%s, which has to hold for %v before the state gets better", why, hold)
 	}
 	return v
 }

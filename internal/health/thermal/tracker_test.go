@@ -109,7 +109,7 @@ func TestVerdict(t *testing.T) {
 	if v.Stop || !v.Since.Equal(at(0)) {
 		t.Errorf("60 °C after 92: stop %v since %v, want no stop, CRITICAL since the start", v.Stop, v.Since)
 	}
-	const why = "readings have to stay better for 1m0s; now 60 °C is below temp_optimal 65 °C"
+	const why = "60 °C is below temp_optimal 65 °C, which has to hold for 1m0s before the state gets better"
 	if v.Reason != why {
 		t.Errorf("reason %q, want %q", v.Reason, why)
 	}
