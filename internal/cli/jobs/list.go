@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"strings"
@@ -155,11 +156,31 @@ Command, folder and log are shown to the owner and to operators.`,
 						return nil, err
 					}
 					job, err := byName(ctx, c, args[0], func(id string) (api.Job, error) { return c.Job(ctx, id) })
-					return &view.Job{Job: job, Indexes: gpus}, err
+					if err != nil {
+						return nil, err
+					}
+					return &view.Job{Job: job, Indexes: gpus, Tail: tailOf(ctx, c, job)}, nil
 				})
 			})
 		},
 	}
 	console.WatchFlag(cmd, &watch)
 	return cmd
+}
+
+// mostTail is how many lines of a log are searched for why a job failed.
+const mostTail = 40
+
+// tailOf returns the end of the log of a job that failed. Whoever may not read it, or finds
+// none, is shown the job without it.
+func tailOf(ctx context.Context, c *client.Client, j api.Job) []string {
+	if j.State != "failed" || j.Tasks != nil || j.Log == "" {
+		return nil
+	}
+	var text bytes.Buffer
+	if err := c.JobLog(ctx, j.ID, client.LogQuery{Errors: j.ErrorLog != "", Lines: mostTail}, &text); err != nil {
+		return nil
+	}
+	lines := strings.FieldsFunc(text.String(), func(r rune) bool { return r == '\n' || r == '\r' })
+	return lines[max(len(lines)-mostTail, 0):]
 }

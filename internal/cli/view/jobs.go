@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/job"
 	"github.com/berth-gpu/berth/internal/text/term"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
@@ -278,7 +279,11 @@ func jobTotals(jobs []api.Job) string {
 type Job struct {
 	api.Job
 	Indexes GPUs
+	Tail    []string // the end of its log, if it failed
 }
+
+// mostTail is how many lines of a log are shown.
+const mostTail = 5
 
 // Answer returns the answer of the daemon.
 func (s *Job) Answer() any { return s.Job }
@@ -290,6 +295,12 @@ func (s *Job) Lines(to term.Screen) []string {
 	for _, f := range s.facts(to) {
 		if f.text != "" {
 			lines = append(lines, to.Hang(term.Dim, fmt.Sprintf("  %-11s", f.name), term.Clean(f.text)))
+		}
+	}
+	if len(s.Tail) > 0 {
+		lines = append(lines, "", to.Paint(term.Dim, "  the end of its log:"))
+		for _, text := range s.Tail[max(len(s.Tail)-mostTail, 0):] {
+			lines = append(lines, to.Hang(term.Plain, "    ", term.Clean(text)))
 		}
 	}
 	if len(s.List) > 0 {
@@ -322,7 +333,7 @@ func (s *Job) facts(to term.Screen) []fact {
 		exit = strconv.Itoa(code)
 	}
 	return []fact{
-		{"why", s.Cause},
+		{"why", s.why()},
 		{"exit code", exit},
 		{"tasks", tasks},
 		{"start", unlessOver(s.Job, startOf(s.Job, to.Now))},
@@ -347,6 +358,16 @@ func (s *Job) facts(to term.Screen) []fact {
 		{"minder", pidWord(s.PID)},
 		{"comment", s.Comment},
 	}
+}
+
+// why says why the job is in its state. A program that ran out of memory says so itself,
+// and often before anybody could measure it.
+func (s *Job) why() string {
+	code := job.Code(s.Code)
+	if (code == job.ByExitCode || code == job.BySignal) && slices.ContainsFunc(s.Tail, job.SaysOutOfMemory) {
+		return s.Cause + ". Its log says that the memory of a GPU ran out"
+	}
+	return s.Cause
 }
 
 // unlessOver returns a text about a job that has not ended.
@@ -412,7 +433,7 @@ func moment(t *time.Time, now time.Time) string {
 	}
 	at := t.In(now.Location()).Format("2006-01-02 15:04:05")
 	if t.After(now) {
-		return at + ", in " + words.Age(t.Sub(now))
+		return at + ", in " + until(*t, now)
 	}
 	return at + ", " + words.Age(now.Sub(*t)) + " ago"
 }

@@ -107,6 +107,27 @@ func TestJobTableFits(t *testing.T) {
 	})
 }
 
+// A job that failed shows the end of its log, and says so if that is about memory.
+func TestEndOfTheLogOfAJobThatFailed(t *testing.T) {
+	s := Job{
+		Job:  api.Job{ID: "train-3", State: "failed", Code: "exit_code", Cause: "exit code 1 after 3 min", Submitted: now},
+		Tail: []string{"one", "two", "Traceback", "three", "four", "five", "torch.OutOfMemoryError: CUDA out of memory.\x1b[2J"},
+	}
+	text := strings.Join(s.Lines(term.Screen{Width: 80, Now: now}), "\n")
+	for _, want := range []string{"exit code 1 after 3 min. Its log says that the memory of a GPU ran", "the end of its log:", "    Traceback\n", "    torch.OutOfMemoryError: CUDA out of memory."} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "two") || strings.Contains(text, "\x1b[2J") {
+		t.Error(text)
+	}
+	s.Code = "time_limit"
+	if text := strings.Join(s.Lines(term.Screen{Width: 80, Now: now}), "\n"); strings.Contains(text, "ran out") {
+		t.Error(text)
+	}
+}
+
 // A note says at 80 columns why nobody knows when a job starts.
 func TestNoteOfAnUnknownStart(t *testing.T) {
 	j := api.Job{ID: "render-17", User: "ada", State: "waiting", Code: "queue", Submitted: now.Add(-time.Minute), Estimate: &api.Estimate{Unknown: "train-3 has no time limit and no history"}}
