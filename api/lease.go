@@ -243,6 +243,8 @@ type Waiting struct {
 	Exclusive bool       `json:"exclusive,omitempty" doc:"It waits for devices that it has alone; memory_mb is then the most that it gets."`
 	For       string     `json:"for,omitempty" enum:"resume,resize" doc:"The request is for a lease that there is: to resume it, or to make it larger. Absent: for a new one."`
 
+	Limit string `json:"limit,omitempty" enum:"user,group,service" doc:"It waits for this limit, however much room there is: that of its user, of a group together, or the quota of its service. Absent: it waits for a GPU, or for its turn."`
+
 	Estimate *Estimate `json:"estimate,omitempty" doc:"When it will probably be granted. Absent: the queue is too long to look ahead."`
 }
 
@@ -355,6 +357,7 @@ type Explanation struct {
 	LargestEver gpu.MiB    `json:"largest_ever_mb" doc:"The most memory that would be granted if nobody else used this machine."`
 	Behind      []string   `json:"behind,omitempty" doc:"The requests ahead of it in the queue."`
 	Hint        string     `json:"hint,omitempty" doc:"What to do."`
+	Limit       string     `json:"limit,omitempty" enum:"user,group,service" doc:"It waits, or would wait, for this limit, however much room there is: that of its user, of a group together, or the quota of its service."`
 	Estimate    *Estimate  `json:"estimate,omitempty" doc:"When the request will probably be granted, if it waits or would wait."`
 	Policy      string     `json:"policy,omitempty" doc:"The policy that chooses among the devices that fit."`
 	Ranking     []Ranked   `json:"ranking" doc:"Every device: those that fit in the order in which they would be taken, then the others. A request for several devices gets those with the best links, among equals the first."`

@@ -19,6 +19,9 @@ type foresight struct {
 	mu                   sync.Mutex // guards what follows
 	at                   time.Time
 	likely, late, latest map[lease.Key]ledger.Foreseen // latest only if likely lacks the time of some
+
+	limitedAt time.Time
+	limited   map[lease.Key]error
 }
 
 // The shares of earlier runs by which a look ahead takes a lease to have ended.
@@ -55,6 +58,18 @@ func (d *Desk) Estimate(k lease.Key) *api.Estimate {
 		e.Unknown += ", and " + words.Count(passed, "other") + " passed it meanwhile"
 	}
 	return e
+}
+
+// Limited returns why a quota or a limit keeps a waiting request, however much room there
+// is; nil if none does.
+func (d *Desk) Limited(k lease.Key) error {
+	f := &d.foresight
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if now := time.Now(); now.Sub(f.limitedAt) > foresightKept {
+		f.limited, f.limitedAt = d.Ledger.Limited(), now
+	}
+	return f.limited[k]
 }
 
 // unknownStart says why nobody knows when a request would start; "" if it starts now, or if

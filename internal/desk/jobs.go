@@ -595,7 +595,23 @@ func (d *Desk) foreseen(by access.Actor, s keeper.Shown) api.Job {
 	if j.Estimate = d.estimateFirst(s); len(s.Queue) == 0 && j.Cause != "" {
 		j.Estimate = &api.Estimate{Unknown: j.Cause}
 	}
+	if err := d.limitedAll(s); err != nil && j.Code == string(job.ForTurn) {
+		if j.Code = string(job.ForQuota); j.Cause != "" {
+			j.Cause = QuotaText(err, lease.Holder{UID: s.Spec.UID, User: s.Spec.User}, by)
+		}
+	}
 	return j
+}
+
+// limitedAll returns why limits keep the tasks of a job that stand in the queue; nil if one
+// of them waits for something else.
+func (d *Desk) limitedAll(s keeper.Shown) (err error) {
+	for _, id := range s.Queue {
+		if err = d.Limited(keyOfTask(s.Spec, id)); err == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 // seen returns a job as a caller may see it, with what its lease says. Of others' jobs

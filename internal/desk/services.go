@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,10 +68,9 @@ func (d *Desk) service(name string) (api.Service, error) {
 
 // seenService returns a service as a caller may see it, with what it waits for.
 func (d *Desk) seenService(by access.Actor, s api.Service) api.Service {
-	owned := access.May(by, access.Inspect, ownedBy(&s)) == nil
 	s = seenService(by, s)
 	if s.State == "waiting" || s.State == "returning" {
-		if why := d.serviceWaits(by, s.Name, owned); why != "" {
+		if why := d.serviceWaits(by, s.Name); why != "" {
 			s.Why = why
 		}
 	}
@@ -78,8 +78,8 @@ func (d *Desk) seenService(by access.Actor, s api.Service) api.Service {
 }
 
 // serviceWaits says what is in the way of the lease of a service that waits, and who holds it;
-// empty if it does not wait. Owned says that the caller may see the limits of its user.
-func (d *Desk) serviceWaits(by access.Actor, name string, owned bool) string {
+// empty if it does not wait.
+func (d *Desk) serviceWaits(by access.Actor, name string) string {
 	k, has := d.Services.KeyOf(name)
 	if !has {
 		return ""
@@ -89,7 +89,7 @@ func (d *Desk) serviceWaits(by access.Actor, name string, owned bool) string {
 	case !waits || e.Refusal == nil && e.Quota == nil && len(e.Ahead) == 0:
 		return ""
 	case e.Quota != nil:
-		return QuotaText(e.Quota, owned)
+		return QuotaText(e.Quota, lease.Holder{UID: k.UID, User: k.User}, by)
 	case e.Refusal == nil:
 		return fmt.Sprintf("%s %s before it in the queue", words.Count(len(e.Ahead), "request"), words.Form(len(e.Ahead), "is", "are"))
 	}
@@ -118,13 +118,19 @@ func (d *Desk) serviceWaits(by access.Actor, name string, owned bool) string {
 	return text
 }
 
-// QuotaText says which quota or limit is in the way of a request. The limits of a user, and
-// what the user has of them, are for those who may see all that the user has.
-func QuotaText(err error, owned bool) string {
-	if limit := (*quota.LimitError)(nil); !owned && errors.As(err, &limit) {
+// QuotaText says which quota or limit is in the way of a request of a holder. The limits of
+// a user, and what the user has of them, are for those who may see all that the user has.
+func QuotaText(err error, of lease.Holder, by access.Actor) string {
+	limit := (*quota.LimitError)(nil)
+	switch {
+	case !errors.As(err, &limit):
+		return err.Error()
+	case of.Owner() == lease.OwnerOf(&by):
+		return limit.Text
+	case access.May(by, access.Inspect, access.Of(access.Held, of.UID, of.User)) != nil:
 		return "a limit of its user is in the way"
 	}
-	return err.Error()
+	return cmp.Or(limit.Others, limit.Text)
 }
 
 // ownedBy returns the service as an object that belongs to its user.

@@ -294,6 +294,7 @@ class Waiting(OfUser, Answer):
     priority: int = 0
     exclusive: bool = False  # It waits for devices that it has alone; memory_mb is then the most that it gets.
     for_: str = ""  # The request is for a lease that there is: to resume it, or to make it larger. Absent: for a new one. One of resume or resize.
+    limit: str = ""  # It waits for this limit, however much room there is: that of its user, of a group together, or the quota of its service. Absent: it waits for a GPU, or for its turn.
     estimate: Optional[Estimate] = None  # When it will probably be granted. Absent: the queue is too long to look ahead.
 
 
@@ -525,6 +526,7 @@ class Explanation(Answer):
     largest_ever_mb: int = 0  # The most memory that would be granted if nobody else used this machine.
     behind: List[str] = _list()  # The requests ahead of it in the queue.
     hint: str = ""  # What to do.
+    limit: str = ""  # It waits, or would wait, for this limit, however much room there is: that of its user, of a group together, or the quota of its service.
     estimate: Optional[Estimate] = None  # When the request will probably be granted, if it waits or would wait.
     policy: str = ""  # The policy that chooses among the devices that fit.
     ranking: List[Ranked] = _list()  # Every device: those that fit in the order in which they would be taken, then the others. A request for several devices gets those with the best links, among equals the first.

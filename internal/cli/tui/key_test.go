@@ -3,6 +3,7 @@ package tui
 import (
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -361,6 +362,32 @@ func TestExplained(t *testing.T) {
 	list := s.Explained()
 	if len(list) == 0 || len(list) > 13 || list[len(list)-1] != (Request{"ada", "waits-49"}) {
 		t.Errorf("%v", list)
+	}
+}
+
+// Every row of the queue says why its request waits, explained or not.
+func TestWhyOfEveryRow(t *testing.T) {
+	f := someFacts()
+	f.Leases.Waiting = append(f.Leases.Waiting,
+		api.Waiting{ID: "own", Limit: "user", Holder: api.Holder{User: "cy"}},
+		api.Waiting{ID: "behind", Estimate: &api.Estimate{Unknown: "train-3 has no history and nobody chose its time limit"}},
+		api.Waiting{ID: "plain"}, api.Waiting{ID: "told", Limit: "group"})
+	f.Reasons["/told"] = api.Explanation{Limit: "group", Text: "4 GiB of the limit of students is in use. It is number 5 in the queue."}
+	s := scene(200, 50, f)
+	for id, want := range map[string]string{
+		"own": "its user's limit", "behind": "train-3 has no history and nobody chose its time limit", "plain": "waits for a GPU",
+		"told": "its group's limit: 4 GiB of the limit of students is in use",
+	} {
+		i := slices.IndexFunc(f.Leases.Waiting, func(w api.Waiting) bool { return w.ID == id })
+		if got := s.shortReason(f.Leases.Waiting[i]); got != want {
+			t.Errorf("%s waits because of %q, want %q", id, got, want)
+		}
+	}
+	for _, size := range [][2]int{{80, 24}, {120, 40}, {200, 50}} {
+		text := strings.Join(scene(size[0], size[1], someFacts()).Frame(), "\n")
+		if !strings.Contains(text, "STARTS") || !strings.Contains(text, "WHY") {
+			t.Errorf("at %v a column is missing:\n%s", size, text)
+		}
 	}
 }
 

@@ -31,19 +31,28 @@ func (s *State) queueColumns() []column[api.Waiting] {
 		{heading: "#", least: 3, most: 3, right: true, cell: func(w api.Waiting, _ int) line { return text(strconv.Itoa(w.Position), ordinary) }},
 		{heading: "WAITING", name: "WAITING " + s.count(len(s.queue), total), least: 12, most: idWidth(s.queue, 12, requestIDs), first: true, cell: func(w api.Waiting, width int) line { return text(idCut(w.ID, width), strong) }},
 		{heading: "USER", least: 7, most: 12, drop: 4, cell: func(w api.Waiting, _ int) line { return text(plain(w.Holder.User), ordinary) }},
-		{heading: "ASKS FOR", least: 11, most: 20, drop: 1, cell: func(w api.Waiting, _ int) line { return text(asksFor(w), ordinary) }},
-		{heading: "WAITS", least: 6, most: 6, right: true, drop: 3, cell: func(w api.Waiting, _ int) line { return text(words.Age(s.Now.Sub(w.Since)), ordinary) }},
-		{heading: "STARTS", least: 6, most: 6, right: true, drop: 4, cell: func(w api.Waiting, _ int) line { return text(view.Starts(w.Estimate, s.Now), ordinary) }},
-		{heading: "WHY", least: 30, most: 400, drop: 2, cell: func(w api.Waiting, _ int) line { return text(s.shortReason(w), faint) }},
+		{heading: "ASKS FOR", least: 11, most: 20, drop: 3, cell: func(w api.Waiting, _ int) line { return text(asksFor(w), ordinary) }},
+		{heading: "WAITS", least: 6, most: 6, right: true, drop: 5, cell: func(w api.Waiting, _ int) line { return text(words.Age(s.Now.Sub(w.Since)), ordinary) }},
+		{heading: "STARTS", least: 8, most: 8, right: true, drop: 2, cell: func(w api.Waiting, _ int) line { return text(view.Starts(w.Estimate, s.Now), ordinary) }},
+		{heading: "WHY", least: 26, most: 400, drop: 1, cell: func(w api.Waiting, _ int) line { return text(s.shortReason(w), faint) }},
 	}
 }
 
-// shortReason says in a few words why a request waits: the obstacle on the device that
-// comes nearest to having room.
+// shortReason says in a few words why a request waits: the limit that keeps it, or the
+// obstacle on the device that comes nearest to having room. Of a request that the daemon
+// has not explained yet, it says what the list tells.
 func (s *machine) shortReason(w api.Waiting) string {
 	e, known := s.reasons[requestOf(w).Key()]
-	if !known {
-		return ""
+	switch {
+	case e.Limit != "":
+		first, _, _ := strings.Cut(e.Text, ". ")
+		return plain(view.LimitWords(e.Limit) + ": " + words.LowerFirst(strings.TrimSuffix(first, ".")))
+	case w.Limit != "" && !known:
+		return view.LimitWords(w.Limit)
+	case !known && w.Estimate != nil && w.Estimate.Unknown != "":
+		return plain(w.Estimate.Unknown)
+	case !known:
+		return "waits for a GPU"
 	}
 	why := e.Text
 	best, room := "", gpu.MiB(math.MinInt64)
@@ -61,7 +70,7 @@ func (s *machine) shortReason(w api.Waiting) string {
 		why += fmt.Sprintf("; %s", words.Form(n-1, "1 other GPU does not fit either", fmt.Sprintf("%d other GPUs do not fit either", n-1)))
 	}
 	if n := len(e.Behind); n > 0 {
-		why = "after " + words.Few(e.Behind, 2) + "; " + why
+		why += "; after " + words.Few(e.Behind, 2)
 	}
 	return plain(why)
 }

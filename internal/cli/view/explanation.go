@@ -144,10 +144,14 @@ func (x GPUs) obstacle(o together, to term.Screen) []string {
 	}
 	lead := fmt.Sprintf("  GPU %s  ", strings.Join(shorts, ", "))
 	lines := []string{to.Hang(term.Bold, lead, term.Clean(o.Text))}
-	for _, h := range o.Holders {
+	shown := o.Holders
+	if len(shown) > mostInTheWay+1 {
+		shown = shown[:mostInTheWay]
+	}
+	for _, h := range shown {
 		text := fmt.Sprintf("%s of %s holds %s", term.Clean(h.Lease), Holder(h.Holder), Amount(h.Memory, h.Slots))
 		if h.Until != nil {
-			text += fmt.Sprintf(" until %s, in %s", h.Until.In(to.Now.Location()).Format(time.TimeOnly), words.Age(h.Until.Sub(to.Now)))
+			text += fmt.Sprintf(" until %s, in %s", h.Until.In(to.Now.Location()).Format(time.TimeOnly), until(*h.Until, to.Now))
 		}
 		if h.Unused != "" {
 			text += ", and " + term.Clean(h.Unused) + ": ask " + cmp.Or(term.Clean(h.Holder.User), "its user")
@@ -160,8 +164,19 @@ func (x GPUs) obstacle(o together, to term.Screen) []string {
 		}
 		lines = append(lines, to.Hang(term.Dim, strings.Repeat(" ", term.Columns(lead))+"· ", text))
 	}
+	if others := o.Holders[len(shown):]; len(others) > 0 {
+		var memory gpu.MiB
+		slots := 0
+		for _, h := range others {
+			memory, slots = memory+h.Memory, slots+h.Slots
+		}
+		lines = append(lines, to.Hang(term.Dim, strings.Repeat(" ", term.Columns(lead))+"· ", fmt.Sprintf("and %d others, which hold %s", len(others), Amount(memory, slots))))
+	}
 	return lines
 }
+
+// mostInTheWay is how many leases in the way are named for each device.
+const mostInTheWay = 5
 
 // ranking returns the devices in the order in which a request would get them, with the
 // numbers that decide. Devices that do not fit come last, with the reason, unless the

@@ -126,7 +126,7 @@ func Until(l api.Lease, now time.Time) string {
 	soonest := Ending(l, now)
 	switch {
 	case soonest != nil:
-		return "in " + words.Age(soonest.Sub(now))
+		return "in " + until(*soonest, now)
 	case l.Binding == "process":
 		if pid := cmp.Or(l.Heir, l.Holder.PID); pid != 0 {
 			return "pid " + strconv.Itoa(pid)
@@ -143,18 +143,45 @@ func (s *Leases) queue(to term.Screen) *term.Table {
 		{Title: "#", Right: true}, {Title: "ID"}, {Title: "HOLDER", Least: 8}, {Title: "ASKS FOR", Least: 12},
 		{Title: "WAITS", Right: true}, {Title: "STARTS"}, {Title: "UNTIL"},
 	}}
-	if slices.ContainsFunc(s.Waiting, func(w api.Waiting) bool { return w.Priority != 0 }) {
+	limited := slices.ContainsFunc(s.Waiting, func(w api.Waiting) bool { return w.Limit != "" })
+	prior := slices.ContainsFunc(s.Waiting, func(w api.Waiting) bool { return w.Priority != 0 })
+	if limited {
+		t.Columns = append(t.Columns, term.Column{Title: "FOR", Least: 8})
+	}
+	if prior {
 		t.Columns = append(t.Columns, term.Column{Title: "PRIORITY", Right: true})
 	}
 	for _, w := range s.Waiting {
 		deadline := "-"
 		if w.Deadline != nil {
-			deadline = "in " + words.Age(w.Deadline.Sub(to.Now))
+			deadline = "in " + until(*w.Deadline, to.Now)
 		}
-		t.Add(term.Text(strconv.Itoa(w.Position)), term.Text(term.Clean(w.ID)), term.Text(Holder(w.Holder)), term.Text(AsksFor(w)),
-			term.Text(words.Age(to.Now.Sub(w.Since))), term.Text(Starts(w.Estimate, to.Now)), term.Text(deadline), term.Text(strconv.Itoa(w.Priority)))
+		cells := []term.Cell{
+			term.Text(strconv.Itoa(w.Position)), term.Text(term.Clean(w.ID)), term.Text(Holder(w.Holder)), term.Text(AsksFor(w)),
+			term.Text(words.Age(to.Now.Sub(w.Since))), term.Text(Starts(w.Estimate, to.Now)), term.Text(deadline),
+		}
+		if limited {
+			cells = append(cells, term.Text(LimitWords(w.Limit)))
+		}
+		if prior {
+			cells = append(cells, term.Text(strconv.Itoa(w.Priority)))
+		}
+		t.Add(cells...)
 	}
 	return t
+}
+
+// LimitWords says what a request waits for, by the limit that keeps it.
+func LimitWords(limit string) string {
+	switch limit {
+	case "":
+		return "a GPU"
+	case "user":
+		return "its user's limit"
+	case "group":
+		return "its group's limit"
+	}
+	return "its service's quota"
 }
 
 // Starts says in a few words when a request will probably be granted.
@@ -165,7 +192,7 @@ func Starts(e *api.Estimate, now time.Time) string {
 	case !e.Likely.After(now):
 		return "now"
 	}
-	return "~" + words.Age(e.Likely.Sub(now))
+	return "~" + until(*e.Likely, now)
 }
 
 // Foretold says in a sentence when a request will probably be granted; "" if nothing is
@@ -181,9 +208,9 @@ func Foretold(e *api.Estimate, now time.Time) string {
 		}
 		return text
 	case e.Late == nil || !e.Late.After(*e.Likely):
-		return "It will probably start in " + words.Age(max(e.Likely.Sub(now), 0)) + "."
+		return "It will probably start in " + until(*e.Likely, now) + "."
 	}
-	return "It will probably start in " + words.Age(max(e.Likely.Sub(now), 0)) + ", and nine times of ten within " + words.Age(max(e.Late.Sub(now), 0)) + "."
+	return "It will probably start in " + until(*e.Likely, now) + ", and nine times of ten within " + until(*e.Late, now) + "."
 }
 
 // AsksFor describes what a request waits for.

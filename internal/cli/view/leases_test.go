@@ -68,6 +68,34 @@ func TestLimitsThatNobodyChose(t *testing.T) {
 	}
 }
 
+// Who waits for a limit is told from who waits for a device, what lies ahead is not cut to
+// whole hours, and a device names five of the leases in the way.
+func TestWhatWaitsForWhat(t *testing.T) {
+	soon := now.Add(102 * time.Minute)
+	all := &Leases{Leases: api.Leases{Waiting: []api.Waiting{
+		{ID: "own", Position: 1, Since: now, GPUs: 1, Memory: 4096, Limit: "user", Estimate: &api.Estimate{Likely: &soon}},
+		{ID: "machine", Position: 2, Since: now, GPUs: 1, Memory: 4096},
+	}}}
+	to := term.Screen{Width: 100, Now: now}
+	text := strings.Join(all.queue(to).Lines(to.Width, false), "\n")
+	for _, want := range []string{"FOR", "its user's limit", "a GPU", "~102 min"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	o := api.Obstacle{GPU: "GPU-0", Code: "no_memory", Text: "needs 4 GiB"}
+	for range 24 {
+		o.Holders = append(o.Holders, api.HolderUntil{Lease: "held", Memory: 2048, Slots: 1})
+	}
+	lines := GPUs{"GPU-0": 0}.obstacle(together{o, []string{"GPU-0"}}, to)
+	if len(lines) != 1+5+1 || !strings.Contains(lines[6], "and 19 others, which hold 38 GiB and 19 slots") {
+		t.Errorf("%s", strings.Join(lines, "\n"))
+	}
+	if lines := (GPUs{"GPU-0": 0}).obstacle(together{api.Obstacle{Holders: o.Holders[:6]}, []string{"GPU-0"}}, to); len(lines) != 1+6 {
+		t.Errorf("%s", strings.Join(lines, "\n"))
+	}
+}
+
 // A small amount is not written as nothing.
 func TestSmallLeases(t *testing.T) {
 	for memory, want := range map[gpu.MiB]string{20: "   -/<0.1", 51: "   -/<0.1", 300: "   -/0.3", 0: "   -/-"} {

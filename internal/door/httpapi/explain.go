@@ -13,6 +13,7 @@ import (
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -21,7 +22,7 @@ func (s *server) explain(ctx context.Context, in *body[api.LeaseRequest]) (*answ
 	if err != nil {
 		return nil, asID(err)
 	}
-	out := s.explanationOf(e.Explanation, sightOf(ctx), true)
+	out := s.explanationOf(e.Explanation, sightOf(ctx), lease.Holder{UID: askerOf(ctx).UID, User: askerOf(ctx).User})
 	out.Grant, out.Estimate = e.Grant, e.Estimate
 	return ok(out)
 }
@@ -40,7 +41,7 @@ func (s *server) explainWaiting(ctx context.Context, in *explainQuery) (*answer[
 	}
 	r, _, _ := s.Ledger.FindWaiting(k)
 	if e, waits := s.Ledger.ExplainWaiting(k); waits {
-		out := s.explanationOf(e, sight, r != nil && sight.owns(r.Holder))
+		out := s.explanationOf(e, sight, lease.Holder{UID: k.UID, User: k.User})
 		if r != nil {
 			out.Text = desk.WaitsFor(r) + out.Text
 		}
@@ -59,9 +60,8 @@ func (s *server) explainWaiting(ctx context.Context, in *explainQuery) (*answer[
 	return nil, s.Ledger.Unknown(sight.Actor, access.Look, k)
 }
 
-// explanationOf returns an explanation as a caller sees it. Owned says that the caller may
-// see the limits of its user.
-func (s *server) explanationOf(e placement.Explanation, by sight, owned bool) api.Explanation {
+// explanationOf returns an explanation of a request of a holder as a caller sees it.
+func (s *server) explanationOf(e placement.Explanation, by sight, of lease.Holder) api.Explanation {
 	out := api.Explanation{
 		Fits: e.Refusal == nil && e.Quota == nil, Possible: true, Position: e.Position, Devices: []api.Obstacle{},
 		LargestNow: e.LargestNow, LargestEver: e.LargestEver, Policy: e.Policy, Ranking: make([]api.Ranked, len(e.Ranking)),
@@ -74,7 +74,8 @@ func (s *server) explanationOf(e placement.Explanation, by sight, owned bool) ap
 	}
 	var sentences []string
 	if e.Quota != nil {
-		sentences = append(sentences, words.UpperFirst(desk.QuotaText(e.Quota, owned))+".")
+		out.Limit = quota.KindOf(e.Quota)
+		sentences = append(sentences, words.UpperFirst(desk.QuotaText(e.Quota, of, by.Actor))+".")
 	}
 	if e.Refusal != nil {
 		out.Possible, out.Hint = e.Refusal.Ever, e.Refusal.Hint

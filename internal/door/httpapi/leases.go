@@ -12,6 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
@@ -172,7 +173,7 @@ func (s *server) leases(ctx context.Context, in *leasesQuery) (*listed[api.Lease
 	}
 	for _, w := range page.Waiting {
 		shown := sight.waiting(w.Request, w.Position)
-		shown.Estimate = s.Desk.Estimate(w.Request.Key())
+		shown.Estimate, shown.Limit = s.Desk.Estimate(w.Request.Key()), quota.KindOf(s.Desk.Limited(w.Request.Key()))
 		all.Waiting = append(all.Waiting, shown)
 	}
 	if page.More {
@@ -198,7 +199,7 @@ func (s *server) lease(ctx context.Context, in *leaseQuery) (*answer[api.Lease],
 	if !found {
 		if r, position, waits := s.Ledger.FindWaiting(k); waits {
 			shown := sight.waiting(r, position)
-			shown.Estimate = s.Desk.Estimate(k)
+			shown.Estimate, shown.Limit = s.Desk.Estimate(k), quota.KindOf(s.Desk.Limited(k))
 			return ok(desk.Asked(r, shown))
 		}
 		held, found = s.Ledger.Find(k) // it may have been granted between the two calls
@@ -216,7 +217,7 @@ func (s *server) lease(ctx context.Context, in *leaseQuery) (*answer[api.Lease],
 	}
 	if r, position, waits := s.Ledger.FindWaiting(k); waits { // to return, or to be larger
 		w := sight.waiting(r, position)
-		w.Estimate = s.Desk.Estimate(k)
+		w.Estimate, w.Limit = s.Desk.Estimate(k), quota.KindOf(s.Desk.Limited(k))
 		l.Waiting = &w
 	}
 	return ok(l)

@@ -850,6 +850,29 @@ func TestSignalAfterTheClockWasSet(t *testing.T) {
 	})
 }
 
+// An array says first what is in its way first: while none of its tasks runs, that is a
+// GPU, and not how many of them may run at a time.
+func TestWhyAnArrayWaits(t *testing.T) {
+	play(t, func(w *world) {
+		w.room = 0
+		s := w.submit(spec("train", array("1-12%3")))
+		w.after(time.Second)
+		whole, last := job.Ref{Number: s.Number}, job.Ref{Number: s.Number, Task: 12, One: true}
+		for ref, want := range map[job.Ref]job.Code{whole: job.ForTurn, last: job.BeforeTurn} {
+			if got := w.show(ref); got.Code != string(want) {
+				t.Errorf("with nothing free, %s waits because of %s: %s", got.ID, got.Code, got.Cause)
+			}
+		}
+		w.set(func() { w.room = 3 })
+		w.after(time.Minute)
+		if got := w.show(last); got.State == "waiting" && got.Code != string(job.ForTasks) {
+			t.Errorf("while three run, it waits because of %s: %s", got.Code, got.Cause)
+		}
+		w.after(time.Hour)
+		w.idle()
+	})
+}
+
 // With jobs: off, what stands in the queue leaves it, and comes back when jobs are on.
 func TestJobsAreSwitchedOff(t *testing.T) {
 	play(t, func(w *world) {

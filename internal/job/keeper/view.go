@@ -440,14 +440,14 @@ func (k *Keeper) why(j *kept, t *job.Task, index int) (job.Code, string) {
 		return t.Code, t.Cause
 	case pauses(t.NotBefore, now):
 		return job.ForPause, t.Cause + "; begins again in " + words.Duration(t.NotBefore.Sub(now))
-	case j.Most > 0 && j.inUse()+len(j.queued) >= j.Most:
+	case index < 0 && len(j.queued) > 0:
+		return job.ForTurn, "waits for a GPU"
+	case j.Most > 0 && j.inUse() >= j.Most:
 		return job.ForTasks, fmt.Sprintf("%d of its tasks run at a time", j.Most)
 	case limits.Off:
 		return job.ForQuota, "this daemon starts no jobs: jobs is off in its configuration"
 	case limits.full(j.owner):
 		return job.ForQuota, fmt.Sprintf("%s may run %s at a time", j.User, words.Count(limits.Running.Or(0), "job"))
-	case index < 0 && len(j.queued) > 0:
-		return job.ForTurn, "waits for a GPU"
 	}
 	return job.BeforeTurn, fmt.Sprintf("others of %s wait for a GPU before it", j.User)
 }

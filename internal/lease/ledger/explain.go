@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 // Explain returns whether a request would be granted now and what is in its way, with the
@@ -110,6 +111,34 @@ func (l *Ledger) ExplainWaiting(k lease.Key) (placement.Explanation, bool) {
 		return placement.Explanation{}, false
 	}
 	return l.explain(request), true
+}
+
+// Limited returns why quotas and limits keep the waiting requests that they keep. However
+// much room there is, these wait until their users, groups or services have less.
+func (l *Ledger) Limited() map[lease.Key]error {
+	l.mu.Lock() // not RLock: Waiting sorts the queue, and limits are remembered
+	defer l.mu.Unlock()
+	found, stuck := map[lease.Key]error{}, map[lease.Allowance]*lease.Request{}
+	for _, r := range l.book.Waiting() {
+		err := l.overQuota(r, nil)
+		if err == nil {
+			own := []lease.Allowance{lease.UserLimit(r.Holder.Owner())}
+			for _, group := range r.Groups {
+				own = append(own, lease.GroupLimit(group))
+			}
+			if i := slices.IndexFunc(own, func(a lease.Allowance) bool { return stuck[a] != nil }); i >= 0 {
+				err = quota.WaitAhead(stuck[own[i]], own[i])
+			}
+		}
+		if err == nil || !quota.Later(err) {
+			continue
+		}
+		found[r.Key()] = err
+		if lacks := quota.Lacking(r, err); stuck[lacks] == nil {
+			stuck[lacks] = r
+		}
+	}
+	return found
 }
 
 // explain explains a request that is in the queue.

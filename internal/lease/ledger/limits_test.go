@@ -46,6 +46,35 @@ func isLimit(t *testing.T, err error, name string, later bool, words ...string) 
 	}
 }
 
+// Who waits for a limit is told from who waits for a device, and so is who is behind one
+// that waits for a limit of the same user.
+func TestLimitedIsToldFromTheMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.settings.Limits = limited(1, memoryLimit(50))
+		k := w.start(t)
+		k.device(0, 100)
+		k.grant(want("a", 45))
+		k.grant(want("beside", 40, of(2)))
+		for _, r := range []lease.Request{want("b", 30, wait(time.Hour)), want("c", 5, wait(time.Hour)), want("machine", 50, of(3), wait(time.Hour))} {
+			k.queue(t.Context(), r)
+		}
+		found := k.Limited()
+		for id, want := range map[string]string{"b": "45 MiB of your limit", "c": "it is behind b, which waits for your limits"} {
+			err := found[k.only(id)]
+			if err == nil || quota.KindOf(err) != "user" || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s waits for %v", id, err)
+			}
+			if limit := (*quota.LimitError)(nil); errors.As(err, &limit) && (limit.Others == "" || strings.Contains(limit.Others, "your")) {
+				t.Errorf("others are told of %s: %s", id, limit.Others)
+			}
+		}
+		if len(found) != 2 || quota.KindOf(nil) != "" {
+			t.Errorf("limits keep %v", found)
+		}
+	})
+}
+
 // A request that waits for a limit of its user keeps no room from others, and no
 // other request of the user takes what it waits for.
 func TestWaitingForALimit(t *testing.T) {
@@ -62,7 +91,7 @@ func TestWaitingForALimit(t *testing.T) {
 		if !errors.Is(e.Quota, quota.ErrLimit) || e.Refusal != nil || e.LargestEver != 50 {
 			t.Errorf("b waits for %v and %v, and could have %v", e.Quota, e.Refusal, e.LargestEver)
 		}
-		if err := k.refused(want("c", 10)); !errors.Is(err, quota.ErrLimit) || !strings.Contains(err.Error(), "b is ahead") {
+		if err := k.refused(want("c", 10)); !errors.Is(err, quota.ErrLimit) || !strings.Contains(err.Error(), "it is behind b, which waits for your limits") {
 			t.Errorf("c was refused with %v", err)
 		}
 		k.grant(want("other", 70, of(2), func(r *lease.Request) { r.By.Role = access.Admin })) // who may exceed them

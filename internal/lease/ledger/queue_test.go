@@ -122,7 +122,7 @@ func TestPassing(t *testing.T) {
 		small := k.queue(t.Context(), want("small", 30, at(dev(0)), wait(time.Hour), of(3)))
 		e, waits := k.ExplainWaiting(k.only("small"))
 		if !waits || e.Position != 2 || e.Refusal == nil || e.Refusal.Reasons[0].Code != placement.HeldBack ||
-			!strings.Contains(e.Refusal.Reasons[0].Text, "it would delay big") {
+			!strings.Contains(e.Refusal.Reasons[0].Text, "is kept for big") {
 			t.Errorf("small waits for %+v", e.Refusal)
 		}
 		// The same, of one that does not want to wait.

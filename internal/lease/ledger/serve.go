@@ -138,7 +138,7 @@ func (g *gate) Refuse(uuid string, claim lease.Load) string {
 	if first == nil {
 		return ""
 	}
-	return "it would delay " + first.ID + ", which is ahead in the queue"
+	return "is kept for " + first.ID + ", which is ahead in the queue"
 }
 
 // Allow returns how much of an amount on each device the service and the user of
@@ -183,7 +183,7 @@ func (s *state) overAny(r *lease.Request, before *placement.Ahead) error {
 	if first := before.WaitsFor(lease.ServiceQuota(name)); first != nil {
 		return &quota.AdmitError{
 			Service: name, Err: quota.ErrQuota, Later: true, Asked: r.Total(), Limit: service.Quota, InUse: s.book.ServiceUsage(name),
-			Text: first.ID + " is ahead in the queue and waits for the quota of the service",
+			Text: "it is behind " + first.ID + ", which waits for the quota of the service",
 		}
 	}
 	return quota.WithinQuota(service.Service, r, s.book.ServiceUsage(name))

@@ -24,7 +24,8 @@ type LimitError struct {
 	Source string
 	Group  string // whose members have the limit together; empty if the user has it
 	Text   string
-	Err    error // ErrCrowded or ErrLimit
+	Others string // the same for who is not the user; empty if Text does for everybody
+	Err    error  // ErrCrowded or ErrLimit
 
 	// Later is true if the request may be granted once the user, or the group,
 	// has released something. Then the request may wait.
@@ -180,19 +181,20 @@ func (b *bounds) refuse(name, source string, later bool, asked, most, used strin
 	if name == "leases" && b.group == "" {
 		e.Err = ErrCrowded
 	}
-	limit, holder := "your limit of "+most, "you hold"
-	if b.group != "" {
-		limit = "the limit of " + most + " that members of " + b.group + " have together"
-		holder = "they hold"
-	}
-	if later {
+	say := func(limit, holder string) string {
+		if !later {
+			return fmt.Sprintf("%s is more than %s (%s); %s %s", asked, limit, source, holder, used)
+		}
 		verb := "is"
 		if name != "memory_mb" && used != "1" {
 			verb = "are"
 		}
-		e.Text = fmt.Sprintf("%s of %s %s in use (%s), and the request is for %s", used, limit, verb, source, asked)
+		return fmt.Sprintf("%s of %s %s in use (%s), and the request is for %s", used, limit, verb, source, asked)
+	}
+	if b.group != "" {
+		e.Text = say("the limit of "+most+" that members of "+b.group+" have together", "they hold")
 	} else {
-		e.Text = fmt.Sprintf("%s is more than %s (%s); %s %s", asked, limit, source, holder, used)
+		e.Text, e.Others = say("your limit of "+most, "you hold"), say("the limit of "+most+" of its user", "who holds")
 	}
 	return e
 }

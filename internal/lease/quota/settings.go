@@ -168,11 +168,26 @@ func Lacking(r *lease.Request, err error) lease.Allowance {
 // WaitAhead refuses a request because another one is ahead of it in the queue and
 // waits for an allowance that both need.
 func WaitAhead(first *lease.Request, lacks lease.Allowance) *LimitError {
-	e := &LimitError{Err: ErrLimit, Group: lacks.Group, Later: true, Text: first.ID + " is ahead in the queue and waits for your limits"}
+	e := &LimitError{Err: ErrLimit, Group: lacks.Group, Later: true, Text: "it is behind " + first.ID + ", which waits for your limits", Others: "it is behind " + first.ID + ", which waits for the limits of its user"}
 	if lacks.Group != "" {
-		e.Text = first.ID + " is ahead in the queue and waits for the limits of " + lacks.Group
+		e.Text, e.Others = "it is behind "+first.ID+", which waits for the limits of "+lacks.Group, ""
 	}
 	return e
+}
+
+// KindOf says whose allowance an error is about that refuses a request for now: that of its
+// user, of a group of the user, or of its service.
+func KindOf(err error) string {
+	limit := (*LimitError)(nil)
+	switch {
+	case err == nil:
+		return ""
+	case !errors.As(err, &limit):
+		return "service"
+	case limit.Group != "":
+		return "group"
+	}
+	return "user"
 }
 
 // Alike returns the names of services by what they look like. A user who leases as

@@ -696,6 +696,8 @@ export interface Explanation {
   behind?: string[];
   /** What to do. */
   hint?: string;
+  /** It waits, or would wait, for this limit, however much room there is: that of its user, of a group together, or the quota of its service. */
+  limit?: 'user' | 'group' | 'service';
   /** When the request will probably be granted, if it waits or would wait. */
   estimate?: Estimate;
   /** The policy that chooses among the devices that fit. */
@@ -2954,6 +2956,8 @@ export interface Waiting {
   exclusive?: boolean;
   /** The request is for a lease that there is: to resume it, or to make it larger. Absent: for a new one. One of resume or resize. */
   for?: 'resume' | 'resize';
+  /** It waits for this limit, however much room there is: that of its user, of a group together, or the quota of its service. Absent: it waits for a GPU, or for its turn. */
+  limit?: 'user' | 'group' | 'service';
   /** When it will probably be granted. Absent: the queue is too long to look ahead. */
   estimate?: Estimate;
 }
