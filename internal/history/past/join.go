@@ -13,7 +13,15 @@ import (
 // to chain series seeks in all of them at every point of a graph.
 type piece struct {
 	storage.Querier
-	to int64 // its end, included
+	from, to int64 // both included
+}
+
+// within returns the hints for the piece: the storage reads as far as they say, also
+// beyond the piece.
+func (p *piece) within(hints *storage.SelectHints) *storage.SelectHints {
+	own := *hints
+	own.Start, own.End = max(own.Start, p.from), min(own.End, p.to)
+	return &own
 }
 
 // pieceSet returns the series of one piece.

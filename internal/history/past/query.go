@@ -39,8 +39,8 @@ func (p *Past) querier(from, to int64) (storage.Querier, error) {
 		return nil, ErrOpening
 	}
 	debug.SetPanicOnFault(true) // a file may shrink while it is read
-	q := &querier{p: p}
-	to = min(to, math.MaxInt64-1)
+	q := &querier{p: p, from: from, to: to}
+	from, to = max(from, math.MinInt64+lookBefore.Milliseconds())-lookBefore.Milliseconds(), min(to, math.MaxInt64-1)
 	next := from
 	for _, hole := range p.recent.holes(from, to) {
 		q.samples = append(q.samples, q.open(p.recent.cut(next, hole[0]-1), p.recent)...)
@@ -69,7 +69,7 @@ func (q *querier) open(times [][2]int64, stores ...*store) (list []piece) {
 			}
 			all = append(all, one)
 		}
-		list = append(list, piece{storage.NewMergeQuerier(all, nil, storage.ChainedSeriesMerge), t[1]})
+		list = append(list, piece{storage.NewMergeQuerier(all, nil, storage.ChainedSeriesMerge), t[0], t[1]})
 	}
 	return list
 }
@@ -90,7 +90,8 @@ func (p *Past) Most(from, to int64) float64 {
 
 // querier reads both stores as one. It keeps them open until it is closed.
 type querier struct {
-	p *Past
+	p        *Past
+	from, to int64 // what it was asked for; the pieces begin earlier, for derived series
 	// samples are the pieces of time in order: every sample, and half-minutes where recent
 	// has nothing, which is before the oldest sample and where a block was damaged.
 	samples []piece
@@ -117,23 +118,27 @@ var extremes = labels.MustNewMatcher(labels.MatchRegexp, labels.MetricName, ".*(
 
 // Select returns the series of both stores, without doubled points.
 func (q *querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+	if hints == nil {
+		hints = &storage.SelectHints{Start: q.from, End: q.to}
+	}
 	name := slices.IndexFunc(matchers, func(m *labels.Matcher) bool { return m.Name == labels.MetricName && m.Type == labels.MatchEqual })
+	if name >= 0 {
+		if base, how := derivedOf(matchers[name].Value); how != nil {
+			return q.derive(ctx, matchers[name].Value, base, how, hints, matchers)
+		}
+	}
 	var sets []storage.SeriesSet
 	if name < 0 || !isExtreme(matchers[name].Value) {
 		for _, one := range q.samples {
-			sets = append(sets, &pieceSet{SeriesSet: one.Select(ctx, true, hints, matchers...), to: one.to})
+			sets = append(sets, &pieceSet{SeriesSet: one.Select(ctx, true, one.within(hints), matchers...), to: one.to})
 		}
 	}
 	if name < 0 || isExtreme(matchers[name].Value) {
 		for _, one := range q.halves {
-			sets = append(sets, &pieceSet{SeriesSet: one.Select(ctx, true, hints, append(slices.Clip(matchers), extremes)...), to: one.to})
+			sets = append(sets, &pieceSet{SeriesSet: one.Select(ctx, true, one.within(hints), append(slices.Clip(matchers), extremes)...), to: one.to})
 		}
 	}
-	limit := 0
-	if hints != nil {
-		limit = hints.Limit
-	}
-	return watchedSet{storage.NewMergeSeriesSet(sets, limit, join), q.p}
+	return watchedSet{storage.NewMergeSeriesSet(sets, hints.Limit, join), q.p}
 }
 
 func isExtreme(name string) bool {
