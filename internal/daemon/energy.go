@@ -10,6 +10,7 @@ import (
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/inventory"
 	"github.com/berth-gpu/berth/internal/history/energy"
+	"github.com/berth-gpu/berth/internal/history/hours"
 	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/archive"
@@ -22,6 +23,7 @@ type usage struct {
 	peaks      *peaks.Peaks
 	archive    *archive.Archive
 	energy     *energy.Meters
+	hours      *hours.Hours
 	idle       *idle.Idlers
 	batches    *runs.Runs
 }
@@ -33,7 +35,7 @@ func (d *Daemon) openUsage(o Options) error {
 	metered := energy.Options{
 		Interval: func() time.Duration { return d.settings.load().Config.GPU.MonitorInterval }, Busy: d.monitor.Busy, Label: d.labels.Service,
 	}
-	d.energy = energy.New(metered)
+	d.energy, d.hours = energy.New(metered), hours.New(d.labels.Label)
 	d.idle = idle.New(idle.Options{
 		Busy: d.monitor.Busy, Publish: d.publish,
 		After: func() time.Duration { return d.settings.load().Config.Optimization.ParkIdleAfter },

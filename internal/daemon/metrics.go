@@ -24,7 +24,7 @@ func (d *Daemon) shownDevices() promexport.Devices {
 func (d *Daemon) shownValues(unlogged func() uint64) promexport.Values {
 	now := promexport.Values{
 		Devices: d.shownDevices(), Compat: d.settings.load().Config.Metrics.Compat, Ledger: d.ledger, Limits: d.limits.Load(),
-		Batches: d.batches.Totals(), Services: d.operations.Totals(), Energy: d.energy, Paced: d.paced(),
+		Batches: d.batches.Totals(), Services: d.operations.Totals(), Energy: d.energy, Hours: d.hours, Paced: d.paced(),
 		Idle: d.idle.Count(), Past: d.past.Cost(), Evaluated: d.evaluated(), Expires: d.shown.expires(),
 	}
 	if d.reclaim != nil {

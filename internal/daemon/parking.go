@@ -53,6 +53,7 @@ func (d *Daemon) leaseEvent(n lease.Notice) {
 func (d *Daemon) leaseChanged(e *lease.Effect) {
 	d.jobsOverran(e) // before the watchdog ends its programs
 	d.oversight.Changed(e)
+	d.hours.Changed(e)
 	d.watchdog.Changed(e)
 	if d.parking != nil {
 		d.parking.Changed(e)

@@ -41,7 +41,7 @@ func (d *Daemon) openPast(o Options) error {
 	limits := query.Default()
 	limits.Most = d.past.Most
 	d.engine = query.New(whenOpen(d.past.Queryable()), limits)
-	d.run("past", d.keepPast)
+	d.runLast("past", d.keepPast)
 	d.run("recorder", d.runPast)
 	return nil
 }
@@ -73,7 +73,10 @@ func (d *Daemon) runPast(ctx context.Context) {
 	defer timer.Stop()
 	for {
 		select {
-		case <-ctx.Done():
+		case <-ctx.Done(): // what happened since the last samples must not be missing
+			now := time.Now()
+			d.hours.Look(now, d.ledger)
+			done.held = append(done.held, moment{now, d.recorder.Rest(now)})
 			d.handOver(&done)
 			return
 		case <-timer.C:
@@ -115,6 +118,7 @@ func (d *Daemon) handOver(done *remembered) {
 // remember takes the samples that are due, hands them over every few seconds, and returns
 // when more are due. Times on a grid take half the space.
 func (d *Daemon) remember(now time.Time, interval time.Duration, done *remembered) (next time.Time) {
+	d.hours.Look(now, d.ledger)
 	at := now.Truncate(interval)
 	if d.past.On() && !at.Equal(done.last) { // a slewed clock may wake it early
 		done.last = at

@@ -111,7 +111,7 @@ func New(from Sources) *Exporter {
 	}
 	devices := group{deviceFamilies(), putDevices}
 	rest := []group{single(), leased, pacing, reclaiming, remembering, jobs, {dcgmFamilies(), e.putDCGM}}
-	named := append(slices.Clip(rest), programs(from.Labels), work(from.Labels), holders(from.Labels), limits)
+	named := append(slices.Clip(rest), programs(from.Labels), work(from.Labels), holders(from.Labels), sums(from.Labels), limits)
 	e.Nameless = promhttp.HandlerFor(e.registry(append(slices.Clip(rest), work(nil), devices), counted, process), promhttp.HandlerOpts{})
 	telling := []prometheus.Collector{e.calls, e.hooks, e.dropped}
 	e.Handler = promhttp.HandlerFor(e.registry(append(slices.Clip(named), devices), counted, telling, process), promhttp.HandlerOpts{})

@@ -24,6 +24,7 @@ import (
 	"github.com/berth-gpu/berth/internal/health/thermal"
 	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/history/hooks"
+	"github.com/berth-gpu/berth/internal/history/hours"
 	"github.com/berth-gpu/berth/internal/history/past"
 	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/job"
@@ -95,11 +96,15 @@ func writing(t testing.TB, watching bool, log journal.Journal) (*Exporter, *ledg
 		used.Observe(gpu.Device{UUID: "GPU-a", PowerLimit: gpu.Some(gpu.Watts(300))}, &gpu.Sample{Time: time.Unix(int64(second), 0), Power: gpu.Some(gpu.Watts(130))}, []energy.Process{working})
 	}
 	devices := func() Devices { return Devices{Readings: readings(), Watching: watching} }
+	added := hours.New(func(p lease.Party) lease.Party { return p })
+	for second := range int64(3) {
+		added.Look(time.Unix(second, 0), standing{})
+	}
 	return New(Sources{
 		Devices: devices,
 		Look: func() Values {
 			return Values{
-				Devices: devices(), Ledger: book, Batches: worked, Services: reported, Energy: used, Limits: allow(), Idle: 1,
+				Devices: devices(), Ledger: book, Batches: worked, Services: reported, Energy: used, Hours: added, Limits: allow(), Idle: 1,
 				Paced: []Paced{{GPUs: []string{"GPU-a"}, Share: 0.5, Measured: gpu.Some(0.52)}},
 				Jobs: &keeper.Usage{
 					Tasks: map[job.State]int{job.Waiting: 4, job.Running: 2, job.Done: 9}, Ended: map[job.State]uint64{job.Done: 7, job.Failed: 1},
@@ -122,6 +127,20 @@ func writing(t testing.TB, watching bool, log journal.Journal) (*Exporter, *ledg
 		},
 		Version: "test", Labels: &Names{}, Hooks: []string{"pager"}, TokenFailures: []string{"unknown", "expired"},
 	}), book
+}
+
+// standing is a lease that uses half of what it holds, and a request that waits.
+type standing struct{}
+
+func (standing) Standing() []ledger.Held {
+	return []ledger.Held{{
+		Lease:    &lease.Lease{Fence: 1, Holder: lease.Holder{User: "anna", Service: "embedder"}, Parts: []lease.Part{{GPU: "GPU-a", Memory: 2048}}},
+		Measured: []gpu.Opt[gpu.MiB]{gpu.Some(gpu.MiB(1024))},
+	}}
+}
+
+func (standing) Tallies() map[lease.Party]lease.Tally {
+	return map[lease.Party]lease.Tally{{User: "bob"}: {Waiting: 1}}
 }
 
 func scrape(h http.Handler) string {

@@ -167,6 +167,9 @@ func (r *Recorder) sample(name string, kind series.Kind, v float64, own []labels
 	if c == nil {
 		c = &cell{labels: r.labelled(name, own), kind: kind}
 		r.lines[string(r.key)] = c
+		if begins[name] { // so that whoever reads the store knows that nothing came before
+			v = 0
+		}
 	}
 	c.round = r.round
 	return series.Sample{Labels: c.labels, Kind: kind, Value: v}

@@ -8,6 +8,7 @@ import (
 	"github.com/berth-gpu/berth/internal/enforce/reclaim"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/history/energy"
+	"github.com/berth-gpu/berth/internal/history/hours"
 	"github.com/berth-gpu/berth/internal/history/past"
 	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/job/keeper"
@@ -43,6 +44,7 @@ type Values struct {
 	Batches   []runs.Total
 	Services  []throughput.Total
 	Energy    *energy.Meters // nil if energy is not measured
+	Hours     *hours.Hours   // nil if nobody adds up
 	Paced     []Paced
 	Parking   park.Counts
 	Optimized reclaim.Counts

@@ -13,7 +13,9 @@ import (
 )
 
 const (
-	writeEvery = 30 * time.Second
+	// writeEvery is how much energy a daemon that was killed has to count again: until it
+	// has, it cannot tell whose it was.
+	writeEvery = 10 * time.Second
 	// writeIdle is how often the file is written while no lease uses a device.
 	writeIdle = 5 * time.Minute
 )
@@ -78,6 +80,7 @@ func (ms *Meters) take(d document) error {
 			return fmt.Errorf("%s used less than nothing", a.User)
 		}
 		ms.accounts[ms.account(a.Account)] += a.Energy
+		ms.services[ms.Label(a.Service, a.User)] += a.Energy
 	}
 	return nil
 }

@@ -407,8 +407,7 @@ func (ms *Meters) Accounts() []Share {
 	return list
 }
 
-// Services returns the energy that leases used since the daemon started, by the label of
-// their service.
+// Services returns the energy that leases used, by the label of their service.
 func (ms *Meters) Services() map[string]gpu.Joules {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()

@@ -32,13 +32,26 @@ type View struct {
 func (l *Ledger) View() View {
 	l.mu.Lock() // not RLock: Waiting sorts the queue
 	defer l.mu.Unlock()
-	n, _ := l.book.Len()
-	v := View{Leases: make([]Held, 0, n)}
-	for each := range l.book.After(0) {
-		v.Leases = append(v.Leases, l.held(each))
-	}
+	v := View{Leases: l.standingNow()}
 	v.Waiting = append(v.Waiting, l.book.Waiting()...)
 	return v
+}
+
+// Standing returns all leases, the oldest grant first.
+func (l *Ledger) Standing() []Held {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.standingNow()
+}
+
+// standingNow does what Standing does for a caller who holds mu.
+func (l *Ledger) standingNow() []Held {
+	n, _ := l.book.Len()
+	list := make([]Held, 0, n)
+	for each := range l.book.After(0) {
+		list = append(list, l.held(each))
+	}
+	return list
 }
 
 // Seek returns the key of the lease or request that an actor names to act on; see

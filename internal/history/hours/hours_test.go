@@ -1,0 +1,141 @@
+package hours
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
+)
+
+var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+func after(seconds float64) time.Time { return noon.Add(time.Duration(seconds * float64(time.Second))) }
+
+// shelf is a book with what a test puts in it.
+type shelf struct {
+	held    []ledger.Held
+	waiting int
+}
+
+func (s *shelf) Standing() []ledger.Held { return s.held }
+
+func (s *shelf) Tallies() map[lease.Party]lease.Tally {
+	return map[lease.Party]lease.Tally{{User: "ann"}: {Waiting: s.waiting}}
+}
+
+func of(fence uint64, granted float64, memory gpu.MiB) *lease.Lease {
+	return &lease.Lease{Fence: fence, Holder: lease.Holder{User: "ann"}, Granted: after(granted), Parts: []lease.Part{{GPU: "GPU-a", Memory: memory}}}
+}
+
+func standing(l *lease.Lease, used ...gpu.MiB) ledger.Held {
+	h := ledger.Held{Lease: l, Measured: make([]gpu.Opt[gpu.MiB], len(l.Parts))}
+	for i, u := range used {
+		h.Measured[i] = gpu.Some(u)
+	}
+	return h
+}
+
+func check(t *testing.T, h *Hours, want Sum) {
+	t.Helper()
+	if diff := cmp.Diff(want, h.Sums()[lease.Party{User: "ann"}]); diff != "" {
+		t.Errorf("the sums (-want +got):\n%s", diff)
+	}
+}
+
+func begun() (*Hours, *shelf) {
+	h, book := New(func(p lease.Party) lease.Party { return p }), &shelf{}
+	h.Look(noon, book)
+	return h, book
+}
+
+// A lease counts from its grant to its end, wherever the looks are.
+func TestLeasesBetweenLooks(t *testing.T) {
+	h, book := begun()
+	short, long := of(1, 2, 100), of(2, 4, 1000)
+	h.Changed(&lease.Effect{Kind: lease.Granted, Time: after(2), After: short})
+	h.Changed(&lease.Effect{Kind: lease.Released, Time: after(5), Before: short})
+	book.held = []ledger.Held{standing(long, 600)}
+	h.Look(after(10), book)
+	check(t, h, Sum{Leases: 3 + 6, Leased: 300 + 6000, Measured: 6000, Used: 3600})
+	book.held = nil
+	h.Changed(&lease.Effect{Kind: lease.Expired, Time: after(13), Before: long})
+	h.Look(after(20), book)
+	check(t, h, Sum{Leases: 12, Leased: 9300, Measured: 9000, Used: 5400})
+}
+
+// Of a lease that stood before, only the time since the first look counts.
+func TestLeaseOfAnEarlierDaemon(t *testing.T) {
+	h, book := New(func(p lease.Party) lease.Party { return p }), &shelf{}
+	book.held = []ledger.Held{standing(of(1, -7200, 10))}
+	h.Look(noon, book)
+	h.Look(after(1), book)
+	check(t, h, Sum{Leases: 1, Leased: 10})
+}
+
+// A lease has what it had before it was resized or parked up to then.
+func TestChangesOfALease(t *testing.T) {
+	h, book := begun()
+	small, large, parked := of(1, 0, 100), of(1, 0, 300), of(1, 0, 300)
+	parked.State = lease.Parked
+	book.held = []ledger.Held{standing(small)}
+	h.Look(after(10), book)
+	h.Changed(&lease.Effect{Kind: lease.Resized, Time: after(14), Before: small, After: large})
+	book.held = []ledger.Held{standing(large)}
+	h.Look(after(20), book)
+	check(t, h, Sum{Leases: 20, Leased: 14*100 + 6*300})
+	h.Changed(&lease.Effect{Kind: lease.WasParked, Time: after(25), Before: large, After: parked})
+	book.held = []ledger.Held{standing(parked)}
+	h.Look(after(30), book)
+	check(t, h, Sum{Leases: 30, Leased: 14*100 + 11*300})
+}
+
+// A pool and the leases from it together have what the pool has.
+func TestPoolOverTime(t *testing.T) {
+	h, book := begun()
+	pool, child := of(1, 0, 1000), of(2, 12, 400)
+	pool.Pool, child.From = true, 1
+	whole, taken := standing(pool), standing(pool)
+	whole.InPool, taken.InPool = &lease.PoolUse{Size: 1000}, &lease.PoolUse{Size: 1000, Taken: 400, Leases: 1}
+	book.held = []ledger.Held{whole}
+	h.Look(after(10), book)
+	h.Changed(&lease.Effect{Kind: lease.Granted, Time: after(12), After: child})
+	book.held = []ledger.Held{taken, standing(child)}
+	h.Look(after(20), book)
+	check(t, h, Sum{Leases: 20 + 8, Leased: 20_000})
+	h.Changed(&lease.Effect{Kind: lease.Released, Time: after(27), Before: child})
+	book.held = []ledger.Held{whole}
+	h.Look(after(30), book)
+	check(t, h, Sum{Leases: 30 + 15, Leased: 30_000})
+}
+
+// A request waits from when it was made until it is answered; no sum ever gets smaller.
+func TestWaiting(t *testing.T) {
+	h, book := begun()
+	r := &lease.Request{Holder: lease.Holder{User: "ann"}}
+	h.Changed(&lease.Effect{Kind: lease.Asked, Time: after(4), Request: r})
+	book.waiting = 1
+	h.Look(after(10), book)
+	check(t, h, Sum{Waiting: 6})
+	h.Changed(&lease.Effect{Kind: lease.Granted, Time: after(13), Request: r, After: of(1, 13, 0)})
+	h.Changed(&lease.Effect{Kind: lease.Asked, Time: after(15), Request: r})
+	book.waiting = 0 // it was withdrawn, and nobody has told yet
+	h.Look(after(20), book)
+	check(t, h, Sum{Waiting: 6})
+	h.Changed(&lease.Effect{Kind: lease.Withdrawn, Time: after(17), Request: r})
+	h.Look(after(30), book)
+	check(t, h, Sum{Waiting: 6 + 3 + 2})
+}
+
+// Nobody held anything for the time by which somebody has set the clock.
+func TestSetClock(t *testing.T) {
+	h, book := begun()
+	book.held = []ledger.Held{standing(of(1, 0, 1))}
+	for _, seconds := range []float64{10, 100_000, 100_010, 20, 30} {
+		h.Look(after(seconds), book)
+	}
+	check(t, h, Sum{Leases: 30, Leased: 30})
+}
