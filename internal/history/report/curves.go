@@ -68,8 +68,16 @@ func sortedTimes[V any](m map[time.Time]V) []time.Time {
 // users returns the memory that the largest users leased, and that of the others.
 func (s *period) users() []api.Curve {
 	list := slices.Clone(s.Series["user_leased"])
+	for i, each := range list { // MiB times seconds of each step
+		list[i].Points = nil
+		for _, p := range each.Points {
+			if measured := s.up[p.Time]; measured > 0 {
+				list[i].Points = append(list[i].Points, api.QueryPoint{Time: p.Time, Value: p.Value / measured})
+			}
+		}
+	}
 	slices.SortFunc(list, func(x, y api.QuerySeries) int {
-		return cmp.Or(cmp.Compare(s.integral(y.Points), s.integral(x.Points)), strings.Compare(x.Labels["user"], y.Labels["user"]))
+		return cmp.Or(cmp.Compare(integral(y.Points, s.up), integral(x.Points, s.up)), strings.Compare(x.Labels["user"], y.Labels["user"]))
 	})
 	var curves []api.Curve
 	others := map[time.Time]float64{}

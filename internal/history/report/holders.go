@@ -22,33 +22,27 @@ func (s *period) holders(kind string) []api.HolderPeriod {
 		return found[name]
 	}
 	for name, points := range s.by(kind+"_leased", kind) {
-		of(name).Leased = s.integral(points) / hour
+		of(name).Leased = amount(points) / hour
 	}
 	for name, points := range s.by(kind+"_leases", kind) {
-		of(name).Leases = s.integral(points) / hour
+		of(name).Leases = amount(points) / hour
 	}
 	for name, points := range s.by(kind+"_waiting", kind) {
-		of(name).Waiting = s.integral(points) / hour
+		of(name).Waiting = amount(points) / hour
 	}
-	s.eachLease(func(labels map[string]string, _ time.Time, memory, used float64) {
-		h := of(labels[kind])
-		h.Measured += memory
-		h.Used += used
-	})
-	for _, each := range s.Series["lease_energy"] {
-		h := of(each.Labels[kind])
-		h.Energy = gpu.Some(h.Energy.Or(0) + gpu.Joules(s.gained(each.Points, true)))
+	for name, points := range s.by(kind+"_measured", kind) {
+		of(name).Measured = amount(points) / hour
 	}
-	if kind == "service" { // it includes leases that were too short for series of their own
-		for name, points := range s.by("service_energy", "service") {
-			if grown := gpu.Joules(s.grown(points)); grown > of(name).Energy.Or(0) {
-				of(name).Energy = gpu.Some(grown)
-			}
+	for name, points := range s.by(kind+"_used", kind) {
+		of(name).Used = amount(points) / hour
+	}
+	for name, points := range s.by(kind+"_energy", kind) {
+		if used := gpu.Joules(amount(points)); used > 0 {
+			of(name).Energy = gpu.Some(used)
 		}
 	}
 	list := []api.HolderPeriod{}
 	for _, h := range found {
-		h.Leased = max(h.Leased, h.Measured) // series of leases may reach further back
 		if h.Leased > 0 || h.Leases > 0 || h.Waiting > 0 || h.Energy.Or(0) > 0 {
 			list = append(list, *h)
 		}
@@ -69,7 +63,7 @@ func (s *period) eachLease(f func(labels map[string]string, end time.Time, memor
 	for _, each := range s.Series["lease_used"] {
 		for _, p := range each.Points {
 			if leased, known := memory[each.Labels["lease"]][p.Time]; known && !math.IsNaN(p.Value) {
-				f(each.Labels, p.Time, leased*s.share(p.Time)/hour, p.Value*s.share(p.Time)/hour)
+				f(each.Labels, p.Time, leased/hour, p.Value/hour)
 			}
 		}
 	}
@@ -205,7 +199,7 @@ func (s *period) idleHours(h *leaseSpan, busiest map[string]map[time.Time]float6
 				stood = 0
 			}
 		}
-		sum += min(stood, s.share(end))
+		sum += min(stood, s.seconds[h.Parts[0].GPU][end])
 	}
 	return sum / hour
 }
@@ -226,7 +220,7 @@ func (s *period) waits() api.WaitingPeriod {
 	var buckets []bucket
 	for le, points := range s.by("waits", "le") {
 		if below, err := strconv.ParseFloat(le, 64); err == nil {
-			buckets = append(buckets, bucket{below, s.grown(points)})
+			buckets = append(buckets, bucket{below, amount(points)})
 		}
 	}
 	slices.SortFunc(buckets, func(x, y bucket) int { return cmp.Compare(x.below, y.below) })
@@ -242,12 +236,11 @@ func (s *period) waits() api.WaitingPeriod {
 		w.Times, before = append(w.Times, count), b.count
 	}
 	if before > 0 { // all that were answered
-		w.Mean = gpu.Some(s.grown(first("waits_sum")) / before)
+		w.Mean = gpu.Some(amount(first("waits_sum")) / before)
 	}
-	w.Answered = math.Round(s.grown(first("granted")))
-	w.Refused = math.Round(s.grown(first("refused")))
-	queue := average(first("queue"))
-	w.Queue = queue.value()
+	w.Answered = math.Round(amount(first("granted")))
+	w.Refused = math.Round(amount(first("refused")))
+	w.Queue, _ = average(first("queue"), s.up)
 	for _, p := range first("queue_most") {
 		w.Longest = max(w.Longest, p.Value)
 	}

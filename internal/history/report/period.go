@@ -21,15 +21,16 @@ const hour = 3600.0
 type period struct {
 	*Answers
 	Period
-	step  float64 // in seconds
-	begin time.Time
+	up      map[time.Time]float64            // how many seconds of each step were measured
+	seconds map[string]map[time.Time]float64 // likewise for each device
+	begin   time.Time                        // of the first measurement
 }
 
 // MakePeriod returns what happened in a period. The answers have series, or the samples
 // of the last minutes if there is no store.
 func MakePeriod(a *Answers, p Period) *api.PeriodReport {
-	s := period{Answers: a, Period: p, step: p.Step().Seconds()}
-	r := &api.PeriodReport{From: p.From, Until: p.Until, Source: "past", Step: s.step, Remarks: slices.Clone(a.Remarks)}
+	s := period{Answers: a, Period: p}
+	r := &api.PeriodReport{From: p.From, Until: p.Until, Source: "past", Step: p.Step().Seconds(), Remarks: slices.Clone(a.Remarks)}
 	if r.Remarks == nil {
 		r.Remarks = []string{}
 	}
@@ -37,6 +38,7 @@ func MakePeriod(a *Answers, p Period) *api.PeriodReport {
 		r.Source = "samples"
 		s.series()
 	}
+	s.weigh()
 	r.Covered = s.covered()
 	r.Remarks = append(r.Remarks, s.remarks(r.Covered)...)
 	r.GPUs = s.perDevice()
@@ -48,26 +50,30 @@ func MakePeriod(a *Answers, p Period) *api.PeriodReport {
 	return r
 }
 
+// weigh reads how much of each step was measured.
+func (s *period) weigh() {
+	s.up, s.seconds = map[time.Time]float64{}, map[string]map[time.Time]float64{}
+	for _, each := range s.Series["up"] {
+		s.up = at(each.Points)
+	}
+	for uuid, points := range s.by("seconds", "gpu") {
+		s.seconds[uuid] = at(points)
+	}
+	for _, end := range sortedTimes(s.up) {
+		if measured := s.up[end]; measured > 0 {
+			s.begin = end.Add(-time.Duration(measured * float64(time.Second)))
+			return
+		}
+	}
+}
+
 // covered returns how many seconds of the period were measured.
 func (s *period) covered() float64 {
 	covered := 0.0
-	for _, each := range s.Series["up"] {
-		for i, p := range each.Points {
-			if i == 0 || p.Time.Before(s.begin) {
-				s.begin = p.Time
-			}
-		}
-		covered = max(covered, float64(len(each.Points))*s.markSeconds())
+	for _, measured := range s.up {
+		covered += measured
 	}
 	return min(covered, s.Until.Sub(s.From).Seconds())
-}
-
-func (s *period) markSeconds() float64 {
-	if s.Answers.Marks > 0 {
-		return s.Answers.Marks.Seconds()
-	}
-	list := s.Questions()
-	return list[len(list)-1].Step.Seconds()
 }
 
 // remarks says what the report does not cover.
@@ -78,7 +84,7 @@ func (s *period) remarks(covered float64) (list []string) {
 	case covered == 0:
 		list = append(list, "Nothing was measured in this time.")
 	case missing > all/50 && missing > 2*time.Minute:
-		text := fmt.Sprintf("The numbers are of %s: %s of this time was not measured, and nothing is added for it.", words.Age(all-missing), words.Age(missing))
+		text := fmt.Sprintf("The numbers are of %s: %s of this time was not measured, and nothing is added for it%s.", words.Age(all-missing), words.Age(missing), s.counters())
 		if late := s.begin.Sub(s.From); late > all/50 {
 			text += fmt.Sprintf(" The first measurement is of %s.", s.begin.In(s.From.Location()).Format("2 January 2006, 15:04"))
 		}
@@ -93,55 +99,53 @@ func (s *period) remarks(covered float64) (list []string) {
 	return list
 }
 
+// counters says what is known of a time in which nothing was measured.
+func (s *period) counters() string {
+	for _, d := range s.Energy.GPUs {
+		if d.Source == "counter" {
+			return " but the energy that GPUs count by themselves"
+		}
+	}
+	return ""
+}
+
 const mostPast = 2000 // ended leases that the daemon remembers
 
-// integral adds up value times seconds.
-func (s *period) integral(points []api.QueryPoint) float64 {
+// amount adds up amounts.
+func amount(points []api.QueryPoint) float64 {
 	sum := 0.0
 	for _, p := range points {
 		if !math.IsNaN(p.Value) && !math.IsInf(p.Value, 0) {
-			sum += p.Value * s.share(p.Time)
-		}
-	}
-	return sum
-}
-
-// share returns how many seconds of the step that ends at a time are in the period.
-func (s *period) share(end time.Time) float64 {
-	return min(max(end.Sub(s.From).Seconds(), 0), s.step)
-}
-
-// grown returns by how much a counter grew. A counter that begins within the period
-// began at 0, and one that falls has begun again.
-func (s *period) grown(points []api.QueryPoint) float64 {
-	sum := 0.0
-	for i, p := range points {
-		switch {
-		case i == 0:
-			if p.Time.Sub(s.begin).Seconds() > s.step && p.Time.Sub(s.From).Seconds() > s.step {
-				sum = p.Value
-			}
-		case p.Value < points[i-1].Value:
 			sum += p.Value
-		default:
-			sum += p.Value - points[i-1].Value
 		}
 	}
 	return sum
 }
 
-// gained returns by how much a sum grew that the daemon keeps over restarts. A daemon that
-// was killed has lost the newest part of it: where such a sum falls, it has not begun again.
-// Nor does it begin at 0 where its first point is within the period, unless begins says so.
-func (s *period) gained(points []api.QueryPoint, begins bool) float64 {
+// integral adds up averages times the seconds that were measured of their steps.
+func integral(points []api.QueryPoint, seconds map[time.Time]float64) float64 {
 	sum := 0.0
-	if begins && len(points) > 0 {
-		sum = s.grown(points[:1])
-	}
-	for i := 1; i < len(points); i++ {
-		sum += max(points[i].Value-points[i-1].Value, 0)
+	for _, p := range points {
+		if !math.IsNaN(p.Value) && !math.IsInf(p.Value, 0) {
+			sum += p.Value * seconds[p.Time]
+		}
 	}
 	return sum
+}
+
+// average returns the average over the seconds that were measured; false if there were
+// none.
+func average(points []api.QueryPoint, seconds map[time.Time]float64) (float64, bool) {
+	all := 0.0
+	for _, p := range points {
+		if !math.IsNaN(p.Value) && !math.IsInf(p.Value, 0) {
+			all += seconds[p.Time]
+		}
+	}
+	if all == 0 {
+		return 0, false
+	}
+	return integral(points, seconds) / all, true
 }
 
 // by returns the points of a question, grouped by one of its labels.
@@ -181,45 +185,45 @@ func (s *period) perDevice() []api.DevicePeriod {
 func (s *period) oneDevice(uuid string) api.DevicePeriod {
 	of := func(question string) []api.QueryPoint { return s.by(question, "gpu")[uuid] }
 	d := api.DevicePeriod{GPU: uuid, States: map[gpu.State]float64{}, Reasons: map[string]float64{}}
-	load, power := average(of("load")), average(of("power"))
-	if load.n > 0 {
-		d.Utilization = gpu.Some(gpu.Percent(load.value()))
+	seconds := s.seconds[uuid]
+	if load, known := average(of("load"), seconds); known {
+		d.Utilization = gpu.Some(gpu.Percent(load))
 	}
-	if power.n > 0 {
-		d.Power = gpu.Some(gpu.Watts(power.value()))
+	if power, known := average(of("power"), seconds); known {
+		d.Power = gpu.Some(gpu.Watts(power))
 	}
 	for _, p := range of("heat") {
 		d.Hottest = gpu.Some(max(gpu.Celsius(p.Value), d.Hottest.Or(gpu.Celsius(p.Value))))
 	}
 	for _, p := range of("total") {
 		d.Total = max(d.Total, gpu.MiB(p.Value))
-		d.Measured += s.share(p.Time)
+		d.Measured += seconds[p.Time]
 	}
-	d.Used, d.Leased, d.Foreign = s.integral(of("memory"))/hour, s.integral(of("leased"))/hour, s.integral(of("foreign"))/hour
+	d.Used, d.Leased, d.Foreign = integral(of("memory"), seconds)/hour, integral(of("leased"), seconds)/hour, integral(of("foreign"), seconds)/hour
 	busiest := at(of("busiest"))
 	for _, p := range of("leased") {
 		if most, known := busiest[p.Time]; p.Value > 0 && known && most < idle {
-			d.Idle += s.share(p.Time)
+			d.Idle += seconds[p.Time]
 		}
 	}
 	for _, each := range s.Series["state"] {
-		if spent := s.integral(each.Points); each.Labels["gpu"] == uuid && spent > 0 {
+		if spent := integral(each.Points, seconds); each.Labels["gpu"] == uuid && spent > 0 {
 			d.States[gpu.State(each.Labels["state"])] += spent
 		}
 	}
 	for _, each := range s.Series["reason"] {
-		if spent := s.integral(each.Points); each.Labels["gpu"] == uuid && spent > 0 {
+		if spent := amount(each.Points); each.Labels["gpu"] == uuid && spent > 0 {
 			d.Reasons[each.Labels["reason"]] += spent
 		}
 	}
 	for _, p := range of("healthy") {
-		d.Unhealthy += (1 - p.Value) * s.share(p.Time)
+		d.Unhealthy += (1 - p.Value) * seconds[p.Time]
 	}
-	d.Drained = s.integral(of("drained"))
-	d.Corrected, d.Uncorrected = s.grown(of("corrected")), s.grown(of("uncorrected"))
+	d.Drained = integral(of("drained"), seconds)
+	d.Corrected, d.Uncorrected = amount(of("corrected")), amount(of("uncorrected"))
 	if points := of("energy"); len(points) > 0 {
-		d.Energy = gpu.Some(gpu.Joules(s.gained(points, false)))
-		d.IdleEnergy = gpu.Some(gpu.Joules(s.gained(of("idle_energy"), false)))
+		d.Energy = gpu.Some(gpu.Joules(amount(points)))
+		d.IdleEnergy = gpu.Some(gpu.Joules(amount(of("idle_energy"))))
 	}
 	return d
 }
@@ -236,7 +240,7 @@ func at(points []api.QueryPoint) map[time.Time]float64 {
 func (s *period) faults() []api.EventCount {
 	list := []api.EventCount{}
 	for code, points := range s.by("events", "code") {
-		if n := s.grown(points); n >= 0.5 {
+		if n := amount(points); n >= 0.5 {
 			list = append(list, api.EventCount{Code: gpu.EventCode(code), Count: math.Round(n)})
 		}
 	}

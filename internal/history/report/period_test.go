@@ -33,10 +33,8 @@ func line(hours float64, value func(i int) float64, labels ...string) api.QueryS
 func flat(v float64) func(int) float64 { return func(int) float64 { return v } }
 
 func past() Answers {
-	up := api.QuerySeries{}
-	for i := range 18 * 120 { // of the last 18 hours, every half-minute
-		up.Points = append(up.Points, api.QueryPoint{Time: noon.Add(time.Duration(i+1-18*120) * 30 * time.Second), Value: 1})
-	}
+	// Amounts of every step of 300 seconds.
+	each := func(v float64) func(int) float64 { return flat(300 * v) }
 	half := func(i int) float64 { return map[bool]float64{true: 80}[i%2 == 0] } // works in every other step
 	return Answers{
 		Status: api.StatusAll{GPUs: []api.Status{device(0, gpu.Optimal), device(1, gpu.Optimal)}},
@@ -46,35 +44,36 @@ func past() Answers {
 			{ID: "ancient", Holder: api.Holder{User: "bob", Name: "ancient.py"}, Granted: noon.Add(-90 * time.Hour), Ended: noon.Add(-80 * time.Hour), Parts: []api.LeasePart{{GPU: "GPU-1", Memory: 1024}}},
 		}},
 		Series: map[string][]api.QuerySeries{
-			"up":     {up},
-			"load":   {line(18, half, "gpu", "GPU-0"), line(18, flat(0), "gpu", "GPU-1")},
-			"heat":   {line(18, func(i int) float64 { return 40 + float64(i%30) }, "gpu", "GPU-0")},
-			"power":  {line(18, flat(300), "gpu", "GPU-0")},
-			"total":  {line(18, flat(143771), "gpu", "GPU-0"), line(18, flat(143771), "gpu", "GPU-1"), line(2, flat(1000), "gpu", "GPU-gone")},
-			"leased": {line(18, flat(40960), "gpu", "GPU-0"), line(18, flat(0), "gpu", "GPU-1")},
-			"memory": {line(18, flat(20480), "gpu", "GPU-0"), line(18, flat(0), "gpu", "GPU-1")},
+			"up":      {line(18, each(1))},
+			"seconds": {line(18, each(1), "gpu", "GPU-0"), line(18, each(1), "gpu", "GPU-1"), line(2, each(1), "gpu", "GPU-gone")},
+			"load":    {line(18, half, "gpu", "GPU-0"), line(18, flat(0), "gpu", "GPU-1")},
+			"heat":    {line(18, func(i int) float64 { return 40 + float64(i%30) }, "gpu", "GPU-0")},
+			"power":   {line(18, flat(300), "gpu", "GPU-0")},
+			"total":   {line(18, flat(143771), "gpu", "GPU-0"), line(18, flat(143771), "gpu", "GPU-1"), line(2, flat(1000), "gpu", "GPU-gone")},
+			"leased":  {line(18, flat(40960), "gpu", "GPU-0"), line(18, flat(0), "gpu", "GPU-1")},
+			"memory":  {line(18, flat(20480), "gpu", "GPU-0"), line(18, flat(0), "gpu", "GPU-1")},
 			"busiest": {
 				line(18, half, "gpu", "GPU-0"), line(18, flat(0), "gpu", "GPU-1"),
 			},
-			"state":        {line(18, flat(0.75), "gpu", "GPU-0", "state", "OPTIMAL"), line(18, flat(0.25), "gpu", "GPU-0", "state", "THROTTLED")},
-			"reason":       {line(3, flat(1), "gpu", "GPU-0", "reason", "power_cap")},
-			"healthy":      {line(18, func(i int) float64 { return map[bool]float64{false: 1}[i < 12] }, "gpu", "GPU-1")},
-			"energy":       {line(18, func(i int) float64 { return 1e6 + float64(i)*100 }, "gpu", "GPU-0")},
-			"idle_energy":  {line(18, func(i int) float64 { return 1e5 + float64(i)*10 }, "gpu", "GPU-0")},
-			"events":       {line(18, func(i int) float64 { return float64(i / 100) }, "code", "overheat"), line(18, flat(5), "code", "alert")},
-			"user_leased":  {line(6, flat(40960), "user", "anna"), line(18, flat(0), "user", "idle")},
-			"user_leases":  {line(6, flat(1), "user", "anna")},
-			"user_waiting": {line(1, flat(2), "user", "bob")},
-			"lease_memory": {line(6, flat(40960), "lease", "anna/train", "user", "anna"), line(1, flat(5000), "lease", "bob/unmeasured", "user", "bob")},
-			"lease_used":   {line(5, flat(10240), "lease", "anna/train", "user", "anna")},
-			"lease_energy": {line(6, func(i int) float64 { return float64(i+1) * 50 }, "lease", "anna/train", "user", "anna")},
+			"state":         {line(18, flat(0.75), "gpu", "GPU-0", "state", "OPTIMAL"), line(18, flat(0.25), "gpu", "GPU-0", "state", "THROTTLED")},
+			"reason":        {line(3, each(1), "gpu", "GPU-0", "reason", "power_cap")},
+			"healthy":       {line(18, func(i int) float64 { return map[bool]float64{false: 1}[i < 12] }, "gpu", "GPU-1")},
+			"energy":        {line(18, flat(100), "gpu", "GPU-0")},
+			"idle_energy":   {line(18, flat(10), "gpu", "GPU-0")},
+			"events":        {line(18, func(i int) float64 { return map[bool]float64{true: 1}[i%100 == 99] }, "code", "overheat"), line(18, flat(0), "code", "alert")},
+			"user_leased":   {line(6, each(40960), "user", "anna"), line(18, flat(0), "user", "idle")},
+			"user_leases":   {line(6, each(1), "user", "anna")},
+			"user_waiting":  {line(1, each(2), "user", "bob")},
+			"user_measured": {line(5, each(40960), "user", "anna")}, "user_used": {line(5, each(10240), "user", "anna")},
+			"user_energy":  {line(6, flat(50), "user", "anna")},
+			"lease_memory": {line(6, each(40960), "lease", "anna/train", "user", "anna"), line(1, each(5000), "lease", "bob/unmeasured", "user", "bob")},
+			"lease_used":   {line(5, each(10240), "lease", "anna/train", "user", "anna")},
 			"queue":        {line(18, flat(0.5))}, "queue_most": {line(18, flat(4))},
 			"waits": {
-				line(18, func(i int) float64 { return float64(i) }, "le", "0.001"), line(18, func(i int) float64 { return float64(i) }, "le", "0.1"),
-				line(18, func(i int) float64 { return float64(i) * 1.5 }, "le", "60"), line(18, func(i int) float64 { return float64(i) * 2 }, "le", "+Inf"),
+				line(18, flat(1), "le", "0.001"), line(18, flat(1), "le", "0.1"), line(18, flat(1.5), "le", "60"), line(18, flat(2), "le", "+Inf"),
 			},
-			"granted":   {line(18, func(i int) float64 { return float64(i) * 1.5 })},
-			"waits_sum": {line(18, func(i int) float64 { return float64(i) * 20 })},
+			"granted":   {line(18, flat(1.5))},
+			"waits_sum": {line(18, flat(20))},
 		},
 	}
 }
@@ -95,7 +94,7 @@ func TestPeriod(t *testing.T) {
 			d.GPU, d.Utilization.Or(-1), d.Hottest.Or(-1), d.Leased/1024, d.Used/1024, d.Idle/3600, d.States, d.Reasons, d.Unhealthy/3600, d.Energy.Or(-1), d.IdleEnergy.Or(-1)))
 	}
 	want = []string{
-		"GPU-0: load 40, 69 °C, 720 GiB·h leased, 360 used, 9.0 h idle, map[OPTIMAL:48600 THROTTLED:16200], map[power_cap:10800], unhealthy 0.0 h, 21500 J of which 2150 by itself",
+		"GPU-0: load 40, 69 °C, 720 GiB·h leased, 360 used, 9.0 h idle, map[OPTIMAL:48600 THROTTLED:16200], map[power_cap:10800], unhealthy 0.0 h, 21600 J of which 2160 by itself",
 		"GPU-1: load 0, -1 °C, 0 GiB·h leased, 0 used, 0.0 h idle, map[], map[], unhealthy 1.0 h, -1 J of which -1 by itself",
 		"GPU-gone: load -1, -1 °C, 0 GiB·h leased, 0 used, 0.0 h idle, map[], map[], unhealthy 0.0 h, -1 J of which -1 by itself",
 	}
@@ -121,8 +120,8 @@ func TestPeriod(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the programs (-want +got):\n%s", diff)
 	}
-	if w := r.Waiting; w.Answered != 323 || w.Mean.Or(0) != 10 || w.Queue != 0.5 || w.Longest != 4 ||
-		!cmp.Equal(w.Times, []api.WaitCount{{Below: 0.1, Count: 215}, {Below: 60, Count: 108}, {Count: 108}}) {
+	if w := r.Waiting; w.Answered != 324 || w.Mean.Or(0) != 10 || w.Queue != 0.5 || w.Longest != 4 ||
+		!cmp.Equal(w.Times, []api.WaitCount{{Below: 0.1, Count: 216}, {Below: 60, Count: 108}, {Count: 108}}) {
 		t.Errorf("waiting: %+v", w)
 	}
 	if diff := cmp.Diff([]api.EventCount{{Code: "overheat", Count: 2}}, r.Faults); diff != "" {
@@ -173,7 +172,7 @@ func TestPeriodWithAPool(t *testing.T) {
 func TestPeriodWithoutAStore(t *testing.T) {
 	a := answers()
 	r := MakePeriod(&a, Period{noon.Add(-time.Hour), noon})
-	if r.Source != "samples" || r.Covered != 11*30 || len(r.Remarks) != 1 || !strings.Contains(r.Remarks[0], "was not measured") {
+	if r.Source != "samples" || r.Covered != 600 || len(r.Remarks) != 1 || !strings.Contains(r.Remarks[0], "was not measured") {
 		t.Errorf("%s, %v s, %v", r.Source, r.Covered, r.Remarks)
 	}
 	if load := r.GPUs[0].Utilization.Or(0); load != 50 || r.GPUs[0].Hottest.Or(0) != 50 {
@@ -185,69 +184,17 @@ func TestPeriodWithoutAStore(t *testing.T) {
 	}
 }
 
-// A counter that begins again, or that begins within the period, loses nothing.
-func TestGrown(t *testing.T) {
-	s := period{Period: day, step: 300, begin: day.From}
-	series := func(from time.Duration, values ...float64) (list []api.QueryPoint) {
-		for i, v := range values {
-			list = append(list, api.QueryPoint{Time: day.From.Add(from + time.Duration(i+1)*5*time.Minute), Value: v})
-		}
-		return list
-	}
-	for name, c := range map[string]struct {
-		points []api.QueryPoint
-		want   float64
-	}{
-		"there from the beginning": {series(0, 10, 15, 20), 10}, "begins again": {series(0, 10, 15, 3, 4), 9},
-		"begins later": {series(time.Hour, 7, 9), 9}, "nothing": {nil, 0},
-	} {
-		if got := s.grown(c.points); got != c.want {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
-		}
-	}
-}
-
-// A sum that the daemon keeps steps back when the daemon is killed, and is not of the period
-// where it begins in it.
-func TestGained(t *testing.T) {
-	s := period{Period: day, step: 300, begin: day.From}
-	series := func(from time.Duration, values ...float64) (list []api.QueryPoint) {
-		for i, v := range values {
-			list = append(list, api.QueryPoint{Time: day.From.Add(from + time.Duration(i+1)*5*time.Minute), Value: v})
-		}
-		return list
-	}
-	for name, c := range map[string]struct {
-		points       []api.QueryPoint
-		device, used float64
-	}{
-		"there from the beginning": {series(0, 10, 15, 20), 10, 10}, "steps back": {series(0, 5e9, 5e9+100, 5e9+70, 5e9+90), 120, 120},
-		"begins later": {series(time.Hour, 7, 9), 2, 9}, "nothing": {nil, 0, 0},
-	} {
-		if device, used := s.gained(c.points, false), s.gained(c.points, true); device != c.device || used != c.used {
-			t.Errorf("%s: a device %v, want %v; a lease %v, want %v", name, device, c.device, used, c.used)
-		}
-	}
-	killed := series(0, 5e9, 5e9+100, 5e9+70, 5e9+90)
-	s.Answers = &Answers{Series: map[string][]api.QuerySeries{}}
-	for _, name := range []string{"energy", "idle_energy"} {
-		s.Series[name] = []api.QuerySeries{{Labels: map[string]string{"gpu": "GPU-0"}, Points: killed}}
-	}
-	if d := s.oneDevice("GPU-0"); d.Energy != gpu.Some[gpu.Joules](120) || d.IdleEnergy != d.Energy {
-		t.Errorf("a device used %v, idle %v", d.Energy, d.IdleEnergy)
-	}
-}
-
 // Whatever the length, a curve has few points, and a question covers all of its step.
 func TestSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		length := time.Duration(rapid.Int64Range(int64(time.Minute), int64(1098*24*time.Hour)).Draw(t, "length"))
 		p := Period{noon.Add(-length), noon}
-		if n := length / p.Step(); n > mostPoints || p.Step()%(30*time.Second) != 0 {
-			t.Fatalf("%d points, %v apart", n, p.Step())
+		n := (length + p.Step()/2) / p.Step()
+		if rest := length - n*p.Step(); n > mostPoints+1 || rest < 0 || rest > time.Second {
+			t.Fatalf("%d points, %v apart, and %v of the period is missing", n, p.Step(), rest)
 		}
 		for _, q := range p.Questions() {
-			if !strings.Contains(q.Expr, fmt.Sprintf("[%ds]", int(q.Step.Seconds()))) || length/q.Step > 11_000 {
+			if !strings.Contains(q.Expr, fmt.Sprintf("[%dms]", q.Step.Milliseconds())) {
 				t.Fatalf("%s: %s, every %v", q.Name, q.Expr, q.Step)
 			}
 		}

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -11,24 +10,32 @@ type Period struct{ From, Until time.Time }
 
 // steps are the lengths of a step that are easy to read.
 var steps = []time.Duration{
-	leastMark, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
+	leastStep, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
 	time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour,
 }
 
 const (
 	mostPoints = 360              // of a curve
-	mostMarks  = 10_000           // of the times at which something was measured
-	leastMark  = 30 * time.Second // the store condenses older samples to half-minutes
+	leastStep  = 30 * time.Second // the store condenses older samples to half-minutes
 )
 
-// Step returns the distance between the points of the curves of the period.
+// Step returns the distance between the points of the curves of the period. Whole steps
+// make up the period.
 func (p Period) Step() time.Duration {
+	length := p.Until.Sub(p.From)
+	step := (length/mostPoints + time.Hour).Truncate(time.Hour)
 	for _, s := range steps {
-		if p.Until.Sub(p.From)/s <= mostPoints {
-			return s
+		if p.parts(s) <= mostPoints {
+			step = s
+			break
 		}
 	}
-	return (p.Until.Sub(p.From)/mostPoints + time.Hour).Truncate(time.Hour)
+	return (length / p.parts(step)).Truncate(time.Millisecond)
+}
+
+// parts returns how many steps of about a length make up the period.
+func (p Period) parts(step time.Duration) time.Duration {
+	return max((p.Until.Sub(p.From)+step/2)/step, 1)
 }
 
 // Question is a question to the store of the past, over the period of a report.
@@ -42,22 +49,34 @@ type Question struct {
 // trouble lists the events that a report counts as faults.
 const trouble = "critical|overheat|device_lost|device_fault|device_quarantined|lease_over_limit|lease_stop|lease_stopped|lease_timeout|lease_revoked|lease_expired|foreign_use|journal|alert"
 
-// Questions returns the questions to the store of the past. Each point of an answer
-// covers the step that ends there, whatever the distance between the samples. Answers about
-// counters begin with what they were before the first step.
+// Questions returns the questions to the store of the past. Each point of an answer covers
+// the step that ends there, whatever the distance between the samples.
+//
+// An answer is either an amount, such as seconds, MiB times seconds, joules, or how many:
+// the amounts of all steps add up to that of the period, whatever the length of a step, as
+// each sample counts for the time since the one before it (see the store of the past). Or
+// it is an average or an extreme of the step, which counts for the seconds of the step in
+// which the device was measured: "seconds" for each device, "up" for all of the machine.
 func (p Period) Questions() []Question {
 	step := p.Step()
-	over := fmt.Sprintf("[%ds]", int(step.Seconds()))
+	over := fmt.Sprintf("[%dms]", step.Milliseconds())
 	mean := func(metric string) string { return "avg by (gpu) (avg_over_time(" + metric + over + "))" }
 	most := func(metric string) string { // the long store has the highest values besides the averages
 		return "max by (gpu) (max_over_time(" + metric + ":max" + over + ")) or max by (gpu) (max_over_time(" + metric + over + "))"
 	}
-	last := func(by, metric string) string { return "max by (" + by + ") (last_over_time(" + metric + over + "))" }
-	// share is for series that come and go. They count as 0 while they are absent.
-	share := func(by, metric string) string {
-		return "sum by (" + by + ") (sum_over_time(" + metric + over + ")) / scalar(sum(count_over_time(up" + over + ")))"
+	amount := func(by, metric string) string { return "sum by (" + by + ") (sum_over_time(" + metric + over + "))" }
+	// held adds up what the daemon has added up all the time. An earlier version of berth
+	// did not: of its time there are only samples.
+	held := func(by, metric, sampled string) string {
+		return "(" + amount(by, metric) + " and on () (sum(sum_over_time(gpu_service_lease_seconds_total:seconds{service=\"\"}" + over + ")) >= 0.95 * sum(sum_over_time(up:seconds" + over + ")))) or " + sampled
+	}
+	// The memory of a lease counts as measured where its use was.
+	measured := func(by string) string {
+		return "sum by (" + by + ") (sum_over_time(berth_lease_memory_mb:area" + over + ") and on (lease, gpu) sum_over_time(berth_lease_used_mb:area" + over + "))"
 	}
 	list := []Question{
+		{Name: "up", Expr: "sum(sum_over_time(up:seconds" + over + "))"},
+		{Name: "seconds", Expr: amount("gpu", "gpu_memory_total_mb:seconds")},
 		{Name: "load", Expr: mean("gpu_utilization_percent")},
 		{Name: "busiest", Expr: most("gpu_utilization_percent")},
 		{Name: "heat", Expr: most("gpu_temperature_celsius")},
@@ -67,36 +86,35 @@ func (p Period) Questions() []Question {
 		{Name: "foreign", Expr: mean("gpu_memory_foreign_mb")},
 		{Name: "total", Expr: mean("gpu_memory_total_mb")},
 		{Name: "state", Expr: "avg by (gpu, state) (avg_over_time(gpu_state" + over + "))"},
-		{Name: "reason", Expr: "sum by (gpu, reason) (sum_over_time(gpu_throttle_reason" + over + `)) / on (gpu) group_left () sum by (gpu) (count_over_time(gpu_state{state="OPTIMAL"}` + over + "))"},
+		{Name: "reason", Expr: amount("gpu, reason", "gpu_throttle_reason:area")},
 		{Name: "healthy", Expr: mean("gpu_healthy")},
 		{Name: "drained", Expr: mean("berth_device_drained")},
-		{Name: "energy", Expr: last("gpu", "gpu_energy_joules_total")},
-		{Name: "idle_energy", Expr: last("gpu", "gpu_idle_energy_joules_total")},
-		{Name: "corrected", Expr: last("gpu", "gpu_ecc_corrected_total")},
-		{Name: "uncorrected", Expr: last("gpu", "gpu_ecc_uncorrected_total")},
-		{Name: "user_leased", Expr: share("user", "gpu_user_memory_leased_mb")},
-		{Name: "user_leases", Expr: share("user", "gpu_user_leases")},
-		{Name: "user_waiting", Expr: share("user", "gpu_user_waiting")},
-		{Name: "service_leased", Expr: share("service", "gpu_service_memory_leased_mb")},
-		{Name: "service_leases", Expr: share("service", "gpu_service_leases")},
-		{Name: "service_waiting", Expr: share("service", "gpu_service_waiting")},
-		{Name: "service_energy", Expr: last("service", "berth_service_energy_joules_total")},
-		{Name: "lease_memory", Expr: share("lease, user, service", "berth_lease_memory_mb")},
-		{Name: "lease_used", Expr: share("lease, user, service", "berth_lease_used_mb")},
-		{Name: "lease_energy", Expr: last("lease, user, service", "berth_lease_energy_joules_total")},
+		{Name: "energy", Expr: amount("gpu", "gpu_energy_joules_total:risen")},
+		{Name: "idle_energy", Expr: amount("gpu", "gpu_idle_energy_joules_total:risen")},
+		{Name: "corrected", Expr: amount("gpu", "gpu_ecc_corrected_total:grown")},
+		{Name: "uncorrected", Expr: amount("gpu", "gpu_ecc_uncorrected_total:grown")},
+		{Name: "lease_memory", Expr: amount("lease, user, service", "berth_lease_memory_mb:area")},
+		{Name: "lease_used", Expr: amount("lease, user, service", "berth_lease_used_mb:area")},
 		{Name: "queue", Expr: "max(avg_over_time(berth_queue_length" + over + "))"},
 		{Name: "queue_most", Expr: "max(max_over_time(berth_queue_length:max" + over + ")) or max(max_over_time(berth_queue_length" + over + "))"},
-		{Name: "waits", Expr: last("le", "gpu_allocation_duration_seconds_bucket")},
-		{Name: "waits_sum", Expr: "max(last_over_time(gpu_allocation_duration_seconds_sum" + over + "))"},
-		{Name: "granted", Expr: `max(last_over_time(gpu_allocation_requests_total{status="granted"}` + over + "))"},
-		{Name: "refused", Expr: `max(last_over_time(gpu_allocation_requests_total{status="failed"}` + over + "))"},
-		{Name: "events", Expr: last("code", `berth_events_total{code=~"`+trouble+`"}`)},
+		{Name: "waits", Expr: amount("le", "gpu_allocation_duration_seconds_bucket:grown")},
+		{Name: "waits_sum", Expr: "sum(sum_over_time(gpu_allocation_duration_seconds_sum:grown" + over + "))"},
+		{Name: "granted", Expr: `sum(sum_over_time(gpu_allocation_requests_total:grown{status="granted"}` + over + "))"},
+		{Name: "refused", Expr: `sum(sum_over_time(gpu_allocation_requests_total:grown{status="failed"}` + over + "))"},
+		{Name: "events", Expr: amount("code", `berth_events_total:grown{code=~"`+trouble+`"}`)},
 	}
-	for i, q := range list {
-		if list[i].From, list[i].Step = p.From, step; !strings.Contains(q.Expr, "last_over_time") {
-			list[i].From = p.From.Add(step)
-		}
+	for _, by := range []string{"user", "service"} {
+		list = append(list,
+			Question{Name: by + "_leased", Expr: held(by, "gpu_"+by+"_leased_mb_seconds_total:grown", amount(by, "gpu_"+by+"_memory_leased_mb:area"))},
+			Question{Name: by + "_leases", Expr: held(by, "gpu_"+by+"_lease_seconds_total:grown", amount(by, "gpu_"+by+"_leases:area"))},
+			Question{Name: by + "_waiting", Expr: held(by, "gpu_"+by+"_waiting_seconds_total:grown", amount(by, "gpu_"+by+"_waiting:area"))},
+			Question{Name: by + "_measured", Expr: held(by, "gpu_"+by+"_measured_mb_seconds_total:grown", measured(by))},
+			Question{Name: by + "_used", Expr: held(by, "gpu_"+by+"_used_mb_seconds_total:grown", amount(by, "berth_lease_used_mb:area"))},
+			Question{Name: by + "_energy", Expr: held(by, "berth_"+by+"_energy_joules_total:risen", amount(by, "berth_lease_energy_joules_total:risen"))},
+		)
 	}
-	mark := max(leastMark, (p.Until.Sub(p.From)/mostMarks + time.Second).Truncate(time.Second))
-	return append(list, Question{Name: "up", Expr: fmt.Sprintf("max(present_over_time(up[%ds]))", int(mark.Seconds())), From: p.From.Add(mark), Step: mark})
+	for i := range list {
+		list[i].From, list[i].Step = p.Until.Add(-step*(p.parts(step)-1)), step // the last step ends with the period
+	}
+	return list
 }

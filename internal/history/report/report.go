@@ -28,8 +28,7 @@ type Answers struct {
 	// The rest is for a period. Series has the answers of the store of the past by the
 	// names of the questions. It is nil if there is no store.
 	Series  map[string][]api.QuerySeries
-	Marks   time.Duration // step of the answer "up"; 0 means as asked
-	Remarks []string      // what could not be asked, and why
+	Remarks []string // what could not be asked, and why
 }
 
 // Make returns the report at this time.
@@ -97,14 +96,6 @@ func (m *mean) add(v float64, known bool) {
 		m.sum += v
 		m.n++
 	}
-}
-
-// average returns the mean of points.
-func average(points []api.QueryPoint) (m mean) {
-	for _, p := range points {
-		m.add(p.Value, true)
-	}
-	return m
 }
 
 func (m *mean) value() float64 { return m.sum / float64(max(m.n, 1)) }

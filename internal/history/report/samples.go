@@ -10,9 +10,9 @@ import (
 // past.
 func (s *period) series() {
 	a := *s.Answers
-	a.Series, a.Marks = map[string][]api.QuerySeries{}, s.Step()
+	a.Series = map[string][]api.QuerySeries{}
 	s.Answers = &a
-	measured := map[time.Time]bool{}
+	up := map[time.Time]float64{}
 	put := func(name, uuid string, end time.Time, m *mean) {
 		if m.n == 0 {
 			return
@@ -28,12 +28,20 @@ func (s *period) series() {
 	for _, d := range a.Status.GPUs {
 		uuid := d.Device.UUID
 		samples := a.History[uuid]
+		before := time.Time{}
 		for end := s.From.Add(s.Step()); len(samples) > 0 && !end.After(s.Until.Add(s.Step())); end = end.Add(s.Step()) {
 			var load, power, used, total mean
 			most, hottest := mean{}, mean{}
+			measured := mean{}
 			for len(samples) > 0 && !samples[0].Time.After(end) {
 				one := samples[0]
 				samples = samples[1:]
+				if since := one.Time.Sub(before); !before.IsZero() && since <= longestGap {
+					measured.add(since.Seconds(), true)
+				} else {
+					measured.add(0, true)
+				}
+				before = one.Time
 				load.add(float64(one.Utilization.Or(0)), one.Utilization.Known())
 				power.add(float64(one.Power.Or(0)), one.Power.Known() && one.PowerOf == "")
 				used.add(float64(one.MemoryUsed.Or(0)), one.MemoryUsed.Known())
@@ -42,8 +50,10 @@ func (s *period) series() {
 				hottest.raise(float64(one.Temperature.Or(0)), one.Temperature.Known())
 			}
 			if total.n > 0 {
-				measured[end] = true
+				up[end] = max(up[end], measured.sum)
+				measured.n = 1
 			}
+			put("seconds", uuid, end, &measured)
 			put("load", uuid, end, &load)
 			put("busiest", uuid, end, &most)
 			put("heat", uuid, end, &hottest)
@@ -52,12 +62,15 @@ func (s *period) series() {
 			put("total", uuid, end, &total)
 		}
 	}
-	var up api.QuerySeries
-	for _, t := range sortedTimes(measured) {
-		up.Points = append(up.Points, api.QueryPoint{Time: t, Value: 1})
+	var marks api.QuerySeries
+	for _, t := range sortedTimes(up) {
+		marks.Points = append(marks.Points, api.QueryPoint{Time: t, Value: up[t]})
 	}
-	a.Series["up"] = []api.QuerySeries{up}
+	a.Series["up"] = []api.QuerySeries{marks}
 }
+
+// longestGap is the most time between two samples for which the second one stands.
+const longestGap = 2 * time.Minute
 
 // raise makes a mean the highest of the added values.
 func (m *mean) raise(v float64, known bool) {
