@@ -24,16 +24,25 @@ type usersQuery struct{ Page }
 func (s *server) users(ctx context.Context, in *usersQuery) (*listed[api.Users], error) {
 	all, now := &userSums{sight: sightOf(ctx), of: map[string]*userSum{}}, time.Now()
 	view := s.Ledger.View()
+	ended, pools := s.Past.All(), pools{}
+	for _, h := range view.Leases {
+		if h.Pool {
+			pools.add(h.Holder.User, h.ID, h.Granted, now)
+		}
+	}
+	for _, p := range ended {
+		pools.add(p.User, p.ID, p.Granted, p.Ended)
+	}
 	for _, h := range view.Leases {
 		l := desk.LeaseOf(h)
-		all.at(h.Holder.User).holds(&l, now)
+		all.at(h.Holder.User).holds(&l, pools.own(h.Holder.User, l.FromPool, l.Granted, now), now)
 	}
 	for _, r := range view.Waiting {
 		w := desk.WaitingOf(r, 0)
 		all.at(r.Holder.User).waits(&w)
 	}
-	for _, past := range s.Past.All() {
-		all.at(past.User).had(&past)
+	for _, p := range ended {
+		all.at(p.User).had(&p, pools.own(p.User, p.Pool, p.Granted, p.Ended))
 	}
 	for _, used := range s.Desk.Used(func(u api.EnergyUse) api.EnergyUse { return u }).Used {
 		if used.User != "" {
@@ -86,11 +95,32 @@ func (s *userSums) at(user string) *userSum {
 	return it
 }
 
-// holds adds a lease. The hours of a pool are those of the leases from it, too.
-func (u *userSum) holds(l *api.Lease, now time.Time) {
+// pools knows when the leases of users stood, from which others may have their memory.
+type pools map[poolName][][2]time.Time
+
+type poolName struct{ user, id string }
+
+func (p pools) add(user, id string, granted, ended time.Time) {
+	name := poolName{user, id}
+	p[name] = append(p[name], [2]time.Time{granted, ended})
+}
+
+// own returns the hours for which a lease had its memory by itself: those of a pool are of
+// the leases from it, too, as long as it stands.
+func (p pools) own(user, pool string, granted, ended time.Time) float64 {
+	for _, stood := range p[poolName{user, pool}] {
+		if pool != "" && !stood[0].After(granted) && stood[1].After(granted) {
+			granted = stood[1]
+			break
+		}
+	}
+	return max(0, ended.Sub(granted).Hours())
+}
+
+// holds adds a lease that had its memory by itself for some hours.
+func (u *userSum) holds(l *api.Lease, own float64, now time.Time) {
 	u.Leases++
-	lasted := max(0, now.Sub(l.Granted).Hours())
-	u.LeaseHours += lasted
+	u.LeaseHours += max(0, now.Sub(l.Granted).Hours())
 	for i, p := range l.Parts {
 		u.Measured += p.Measured.Or(0)
 		if l.State == "parked" { // it holds nothing
@@ -99,9 +129,7 @@ func (u *userSum) holds(l *api.Lease, now time.Time) {
 		u.devices[p.GPU] = true
 		u.Slots += p.Slots
 		u.Memory += l.Holds(i)
-		if l.FromPool == "" {
-			u.GiBHours += gib(p.Memory) * lasted
-		}
+		u.GiBHours += gib(p.Memory) * own
 	}
 }
 
@@ -115,15 +143,12 @@ func (u *userSum) waits(w *api.Waiting) {
 	}
 }
 
-// had adds a lease that has ended.
-func (u *userSum) had(p *archive.Past) {
+// had adds a lease that has ended, and that had its memory by itself for some hours.
+func (u *userSum) had(p *archive.Past, own float64) {
 	u.Ended++
-	lasted := p.Ended.Sub(p.Granted).Hours()
-	u.LeaseHours += lasted
+	u.LeaseHours += p.Ended.Sub(p.Granted).Hours()
 	for _, part := range p.Parts {
-		if p.Pool == "" {
-			u.GiBHours += gib(part.Memory) * lasted
-		}
+		u.GiBHours += gib(part.Memory) * own
 	}
 }
 

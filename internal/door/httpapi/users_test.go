@@ -56,3 +56,23 @@ func TestUsers(t *testing.T) {
 		t.Errorf("after the end of a pool ada holds %+v", a)
 	}
 }
+
+// A lease from a pool has hours of its own once its pool has ended, and not before.
+func TestHoursOfLeasesFromPools(t *testing.T) {
+	at := func(hour int) time.Time { return time.Date(2026, 5, 4, hour, 0, 0, 0, time.UTC) }
+	all := pools{}
+	all.add("ada", "render", at(1), at(4))
+	all.add("ada", "render", at(6), at(12))
+	for name, c := range map[string]struct {
+		user, pool  string
+		from, until int
+		want        float64
+	}{
+		"of none": {"ada", "", 2, 5, 3}, "while it stands": {"ada", "render", 2, 3, 0}, "that has outlived it": {"ada", "render", 2, 5, 1},
+		"of a later one": {"ada", "render", 7, 12, 0}, "of one that is forgotten": {"ada", "render", 5, 6, 1}, "of another user's": {"bob", "render", 2, 3, 1},
+	} {
+		if got := all.own(c.user, c.pool, at(c.from), at(c.until)); got != c.want {
+			t.Errorf("a lease %s has %v hours of its own, want %v", name, got, c.want)
+		}
+	}
+}
