@@ -1,7 +1,7 @@
 import { call, path } from '../api/client';
 import type { Job, JobRequest, Measurements } from '../api/schemas';
 import { to } from '../router';
-import { ago, duration, memory, plural } from '../ui/format';
+import { ago, duration, memory, plural, quoted } from '../ui/format';
 import type { Act } from './act';
 import type { Around } from './leases';
 import { atLeast, cannotRun, mayOperate, ownsName } from './rights';
@@ -44,7 +44,7 @@ function cancel(j: Job, a: Around): Act {
   const waits = (j.tasks?.waiting ?? 0) + (j.tasks?.held ?? 0);
   const programs = n === 0
     ? 'It has not begun, so no program ends.'
-    : `${j.tasks ? `${plural(n, 'task')} of it ${n === 1 ? 'runs' : 'run'}` : 'It runs'}${j.command ? `: ${j.command.join(' ').slice(0, 120)}` : ''}. Its programs are asked to end, and what still runs after optimization.deallocation_timeout is killed. What they have not saved is lost.`;
+    : `${j.tasks ? `${plural(n, 'task')} of it ${n === 1 ? 'runs' : 'run'}` : 'It runs'}${j.command ? `: ${quoted(j.command).slice(0, 120)}` : ''}. Its programs are asked to end, and what still runs after optimization.deallocation_timeout is killed. What they have not saved is lost.`;
   return {
     key: 'cancel-job', label: n > 0 ? 'Cancel and end its programs' : 'Cancel', title: `Cancel ${j.id}?`, confirm: n > 0 ? 'End its programs' : 'Cancel the job', dismiss: n > 0 ? 'Let it run' : 'Let it wait', ends: true,
     says: [`This ends ${whose(j, a)} for good.`, programs, ...(j.tasks && waits > 0 ? [`${plural(waits, 'task')} that ${waits === 1 ? 'waits' : 'wait'} never begin${waits === 1 ? 's' : ''}.`] : []), ...audited(j, a)],

@@ -6,6 +6,7 @@ import { follow } from '../live/sse';
 import { events as live, following, followProblem } from '../live/state';
 import { to } from '../router';
 import { Badge } from '../ui/badge';
+import { Cut } from '../ui/cut';
 import { Fact, Facts } from '../ui/facts';
 import { clock } from '../ui/format';
 import { Ago } from '../ui/time';
@@ -71,7 +72,7 @@ export const events: Subject<Event> = {
       fits: (e, wanted) => order.indexOf(e.severity) >= order.indexOf(wanted as Severity),
     },
     { key: 'gpu', name: 'GPU', width: 6, choose: true, label: deviceLabel, value: (e) => e.gpu, cell: (e) => (e.gpu === undefined ? undefined : deviceLabel(e.gpu)) },
-    { key: 'lease', name: 'Lease', width: 10, value: (e) => e.lease },
+    { key: 'lease', name: 'Lease', width: 16, value: (e) => e.lease, cell: (e) => (e.lease === undefined ? undefined : <Cut text={e.lease} />) },
     { key: 'user', name: 'User', width: 8, choose: true, phone: 'below', value: (e) => e.user },
     { key: 'by', name: 'By', width: 7, off: true, value: (e) => e.by?.user },
     { key: 'time', name: 'When', width: 8, numeric: true, phone: 'side', value: (e) => iso(e.time), cell: (e) => <Ago at={e.time} /> },

@@ -4,19 +4,21 @@ import { ended, jobActs, submit } from '../actions/jobs';
 import { atLeast } from '../actions/rights';
 import { call, path } from '../api/client';
 import type { Job, Jobs } from '../api/schemas';
+import type { Waiting } from '../api/types';
 import { around, deviceLabel, deviceLabels } from '../live/around';
 import { usePolled } from '../live/poll';
-import { now } from '../live/state';
+import { now, waiting } from '../live/state';
 import { done } from '../actions/dialog';
 import { Starts } from '../overview/queue';
 import { to } from '../router';
 import { Badge, type Tone } from '../ui/badge';
+import { Cut } from '../ui/cut';
 import { Fact, Facts } from '../ui/facts';
-import { duration, joules, memory, percent, plural } from '../ui/format';
+import { duration, joules, memory, memoryOn, percent, plural, quoted } from '../ui/format';
 import { Table } from '../ui/table';
 import { Ago, For } from '../ui/time';
 import { Log } from './log';
-import { iso, Peek, type Subject, useAsked, whole } from './subject';
+import { iso, Peek, type Rows, type Subject, useAsked, whole } from './subject';
 
 const tones: Record<Job['state'], Tone> = {
   held: 'off', waiting: 'warn', starting: 'info', running: 'good', parked: 'off', done: 'calm', failed: 'bad', cancelled: 'off', timed_out: 'bad', lost: 'bad',
@@ -66,21 +68,54 @@ export function changing(): (signal: AbortSignal) => Promise<Job[]> {
   };
 }
 
+const lately = 86_400_000; // ms
+
+// inOrder puts what runs first, then what failed within the last day, then what waits by
+// its turn, and then all that has ended, the newest first in each.
+export function inOrder(jobs: readonly Job[], requests: readonly Waiting[], at: number): Job[] {
+  const places = new Map<string, number>(); // of jobs; a job of tasks has that of its first task
+  for (const w of requests) {
+    for (const id of [w.id, w.id.replace(/\.\d+$/, '')]) {
+      const name = `${w.holder.user}/${id}`;
+      places.set(name, Math.min(w.position, places.get(name) ?? Infinity));
+    }
+  }
+  const rank = (j: Job) => {
+    switch (j.state) {
+      case 'running': case 'starting': case 'parked': return 0;
+      case 'failed': case 'timed_out': case 'lost': return at - Date.parse(j.ended ?? '') < lately ? 1 : 5;
+      case 'waiting': return places.has(`${j.user}/${j.lease ?? j.id}`) ? 2 : 3;
+      case 'held': return 4;
+      default: return 5;
+    }
+  };
+  return jobs
+    .map((j, i) => ({ j, i, rank: rank(j), place: places.get(`${j.user}/${j.lease ?? j.id}`) ?? 0 }))
+    .sort((a, b) => a.rank - b.rank || (a.rank === 2 ? a.place - b.place : 0) || a.i - b.i)
+    .map((it) => it.j);
+}
+
+function useJobs(): Rows<Job> {
+  const asked = useAsked(useMemo(changing, []), 3000, (j) => j.id);
+  const rows = useMemo(() => asked.rows && inOrder(asked.rows, waiting.value, Date.now()), [asked.rows, waiting.value]);
+  return { ...asked, rows };
+}
+
 export const jobs: Subject<Job> = {
   title: 'Jobs',
   one: 'job',
   id: (j) => j.id,
-  useRows: () => useAsked(useMemo(changing, []), 3000, (j) => j.id),
+  useRows: useJobs,
   fields: [
-    { key: 'id', name: 'Job', value: (j) => j.id, cell: (j) => (j.tasks ? <>{j.id} <span class="quiet">{progress(j)}</span></> : j.id) },
-    { key: 'state', name: 'State', width: 7, choose: true, phone: 'side', value: (j) => j.state, cell: (j) => <State j={j} /> },
+    { key: 'id', name: 'Job', width: 20, value: (j) => j.id, cell: (j) => <Cut text={j.id} after={progress(j)} /> },
+    { key: 'state', name: 'State', width: 7, chips: ['running', 'starting', 'parked', 'failed', 'timed_out', 'lost', 'waiting', 'held', 'done', 'cancelled'], phone: 'side', value: (j) => j.state, cell: (j) => <State j={j} /> },
     { key: 'user', name: 'User', width: 8, choose: true, phone: 'below', value: (j) => j.user },
-    { key: 'why', name: 'Why', width: 20, phone: 'below', value: (j) => j.cause ?? '', cell: (j) => j.cause ?? '' },
+    { key: 'why', name: 'Why', phone: 'below', value: (j) => j.cause ?? '', cell: (j) => j.cause ?? '' },
     { key: 'gpu', name: 'GPU', width: 7, value: (j) => gpus(j) || undefined },
-    { key: 'memory_mb', name: 'Memory', width: 6, numeric: true, value: (j) => (j.memory_mb > 0 ? j.memory_mb : undefined), cell: (j) => (j.memory_mb > 0 ? memory(j.memory_mb) : undefined) },
+    { key: 'memory_mb', name: 'Memory', width: 8, numeric: true, value: (j) => (j.memory_mb > 0 ? j.memory_mb * Math.max(1, j.gpus) : undefined), cell: (j) => (j.memory_mb > 0 ? memoryOn(j.gpus, j.memory_mb) : undefined) },
     { key: 'seconds', name: 'Runs', width: 7, numeric: true, value: seconds, cell: (j) => (j.started === undefined ? undefined : j.ended === undefined ? <For since={j.started} /> : duration(seconds(j))) },
     { key: 'submitted', name: 'Submitted', width: 7, numeric: true, value: (j) => iso(j.submitted), cell: (j) => <Ago at={j.submitted} /> },
-    { key: 'starts', name: 'Starts', width: 7, off: true, value: (j) => iso(j.estimate?.likely), cell: (j) => (j.estimate?.likely ? <Ago at={j.estimate.likely} /> : undefined) },
+    { key: 'starts', name: 'Starts', width: 7, numeric: true, value: (j) => iso(j.estimate?.likely), cell: (j) => (j.estimate?.likely ? <Ago at={j.estimate.likely} /> : undefined) },
     { key: 'ended', name: 'Ended', width: 7, numeric: true, off: true, value: (j) => iso(j.ended), cell: (j) => (j.ended ? <Ago at={j.ended} /> : undefined) },
     { key: 'exit', name: 'Exit', width: 4.5, numeric: true, off: true, value: (j) => j.exit_code },
     { key: 'gpus', name: 'GPUs', width: 4.5, numeric: true, off: true, value: (j) => j.gpus },
@@ -89,10 +124,10 @@ export const jobs: Subject<Job> = {
     { key: 'load_percent', name: 'Load', width: 5, numeric: true, off: true, value: (j) => j.mean_utilization_percent, cell: (j) => (j.mean_utilization_percent === undefined ? undefined : percent(j.mean_utilization_percent)) },
     { key: 'energy_joules', name: 'Energy', width: 6, numeric: true, off: true, value: (j) => j.energy_joules, cell: (j) => (j.energy_joules === undefined ? undefined : joules(j.energy_joules)) },
     { key: 'service', name: 'Service', width: 8, off: true, value: (j) => j.service },
-    { key: 'command', name: 'Command', width: 20, off: true, value: (j) => j.command?.join(' ') },
+    { key: 'command', name: 'Command', width: 20, off: true, value: (j) => j.command && quoted(j.command) },
     { key: 'directory', name: 'Folder', width: 14, off: true, value: (j) => j.directory },
   ],
-  acts: (a) => (atLeast(a.me, 'viewer') ? [submit(a)] : []),
+  acts: (a) => (atLeast(a.me, 'viewer') && a.me?.uid !== 0 ? [submit(a)] : []), // root is told to use the command
   Detail: JobDetail,
   empty: <>Nobody has submitted a job that berth still knows of. <code>berth submit -- COMMAND</code> or “Submit a job” runs a program when there is room for it.</>,
 };
@@ -111,7 +146,7 @@ function JobDetail({ id, row }: { id: string; row: Job | undefined }) {
       state={<><State j={j} /> <span>{j.cause}</span>{j.estimate && j.state === 'waiting' && <span class="quiet"><Starts estimate={j.estimate} /></span>}</>}
       acts={<Acts acts={jobActs(j, around())} label={`What you can do with ${j.id}`} />}
     >
-      {j.command && <pre class="command" tabIndex={0} aria-label="Command">{j.command.join(' ')}</pre>}
+      {j.command && <pre class="command" tabIndex={0} aria-label="Command">{quoted(j.command)}</pre>}
       <Facts>
         <Fact name="User">{j.user}</Fact>
         <Fact name="Part of">{j.job ? <a href={to.row('jobs', j.job)}>{j.job}</a> : ''}</Fact>

@@ -7,7 +7,7 @@ import { uuids } from '../live/state';
 import { to } from '../router';
 import { Badge, type Tone } from '../ui/badge';
 import { Fact, Facts } from '../ui/facts';
-import { count, duration, memory } from '../ui/format';
+import { count, duration, memory, quoted } from '../ui/format';
 import { Ago, For } from '../ui/time';
 import { Log } from './log';
 import { iso, Peek, type Subject, useAsked } from './subject';
@@ -28,10 +28,10 @@ export const services: Subject<Service> = {
   id: (s) => s.name,
   useRows: () => useAsked(async (signal) => (await call<Services>('/api/services', { signal })).services, 2000, (s) => s.name),
   fields: [
-    { key: 'name', name: 'Service', value: (s) => s.name },
+    { key: 'name', name: 'Service', width: 14, value: (s) => s.name },
     { key: 'state', name: 'State', width: 7, choose: true, phone: 'side', value: (s) => s.state, cell: (s) => <Badge tone={tones[s.state] ?? 'off'}>{s.state}</Badge> },
-    { key: 'why', name: 'Why', width: 22, phone: 'below', value: why },
-    { key: 'open', name: 'Open', width: 5, numeric: true, phone: 'below', value: (s) => s.open, cell: (s) => <>{s.open}<span class="phone-word"> open</span></> },
+    { key: 'why', name: 'Why', phone: 'below', value: why },
+    { key: 'open', name: 'Open', width: 5, numeric: true, value: (s) => s.open },
     { key: 'waiting', name: 'Waiting', width: 6, numeric: true, value: (s) => s.waiting },
     { key: 'switches', name: 'Switches', width: 6, numeric: true, value: (s) => s.switches },
     { key: 'gpu', name: 'GPU', width: 6, value: (s) => deviceLabels(s.devices ?? []) || undefined },
@@ -85,7 +85,7 @@ function ServiceDetail({ id, row: s }: { id: string; row: Service | undefined })
         <Fact name="Goes away by" wide>{s.goes ? `${s.goes}${s.goes_why ? `: ${s.goes_why}` : ''}` : s.away}</Fact>
         <Fact name="It takes to" wide>{took.join(', ')}</Fact>
         <Fact name="Models" wide>{s.models?.join(', ')}</Fact>
-        <Fact name="Command" wide>{s.command ? <code>{s.command.join(' ')}</code> : ''}</Fact>
+        <Fact name="Command" wide>{s.command ? <code>{quoted(s.command)}</code> : ''}</Fact>
         <Fact name="Folder" wide>{s.directory}</Fact>
       </Facts>
       {s.command

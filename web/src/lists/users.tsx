@@ -40,7 +40,7 @@ export const users: Subject<UserUse> = {
   id: (u) => u.user,
   useRows: () => useAsked((signal) => whole<Users, UserUse>('/api/users', (a) => a.users, { signal }), 4000, (u) => u.user),
   fields: [
-    { key: 'user', name: 'User', value: (u) => u.user },
+    { key: 'user', name: 'User', width: 14, value: (u) => u.user },
     { key: 'memory_mb', name: 'Holds', width: 7, numeric: true, phone: 'side', value: (u) => u.memory_mb, cell: (u) => (u.memory_mb > 0 ? memory(u.memory_mb) : undefined) },
     { key: 'measured_mb', name: 'Uses', width: 7, numeric: true, value: (u) => u.measured_mb, cell: (u) => (u.memory_mb > 0 || u.measured_mb > 0 ? memory(u.measured_mb) : undefined) },
     { key: 'leases', name: 'Leases', width: 5.5, numeric: true, phone: 'below', value: (u) => u.leases, cell: (u) => <>{u.leases || '–'}<span class="phone-word"> {u.leases === 1 ? 'lease' : 'leases'}</span></> },
@@ -49,7 +49,7 @@ export const users: Subject<UserUse> = {
     { key: 'waiting_since', name: 'Waits for', width: 8, off: true, value: (u) => iso(u.waiting_since), cell: (u) => (u.waiting_since ? <For since={u.waiting_since} /> : undefined) },
     { key: 'gib_hours', name: 'Has used', width: 8, numeric: true, value: (u) => round(u.gib_hours), cell: (u) => `${count(round(u.gib_hours))} GiB·h` },
     { key: 'energy_joules', name: 'Energy', width: 7, numeric: true, value: (u) => u.energy_joules, cell: (u) => (u.energy_joules === undefined ? undefined : joules(u.energy_joules)) },
-    { key: 'quota_percent', name: 'Of the quota', width: 16, value: (u) => { const t = tightest(u); return t && Math.round(t.share * 100); }, cell: (u) => <Tightest u={u} /> },
+    { key: 'quota_percent', name: 'Of the quota', value: (u) => { const t = tightest(u); return t && Math.round(t.share * 100); }, cell: (u) => <Tightest u={u} /> },
     { key: 'ended', name: 'Ended leases', width: 8, numeric: true, off: true, value: (u) => u.ended },
     { key: 'lease_hours', name: 'Lease hours', width: 8, numeric: true, off: true, value: (u) => round(u.lease_hours), cell: (u) => count(round(u.lease_hours)) },
     { key: 'slots', name: 'Slots', width: 5, numeric: true, off: true, value: (u) => u.slots },

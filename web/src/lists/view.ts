@@ -58,7 +58,7 @@ function textOf<T extends object>(row: T, fields: readonly Field<T>[]): string {
 export function view<T extends object>(fields: readonly Field<T>[], rows: readonly T[], params: URLSearchParams, always?: (row: T) => boolean): View<T> {
   const words = (params.get('text') ?? '').toLowerCase().split(/\s+/).filter((w) => w !== '');
   const choices = fields.flatMap((f) => {
-    const wanted = f.choose ? params.get(f.key) : null;
+    const wanted = f.choose || f.chips ? params.get(f.key) : null;
     return wanted === null || wanted === '' ? [] : [{ wanted, fits: f.fits ?? ((row: T, value: string) => String(f.value(row) ?? '') === value) }];
   });
   const filtered = words.length > 0 || choices.length > 0;

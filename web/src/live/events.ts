@@ -20,6 +20,27 @@ export function mergeEvents(list: readonly Event[], found: readonly Event[], mos
   return merged.length > most ? merged.slice(merged.length - most) : merged;
 }
 
+// Folded is an event, and how many others of its kind it stands for.
+export interface Folded {
+  event: Event;
+  more: number;
+}
+
+// folded returns the newest events, the newest first, without what berth writes only for
+// itself. Events of one kind about the tasks of a job stand together, by the newest.
+export function folded(list: readonly Event[], most: number): Folded[] {
+  const found = new Map<string, Folded>();
+  for (const e of [...list].reverse()) {
+    if (e.code === 'lease_bound') continue;
+    const job = e.lease?.replace(/\.\d+$/, '');
+    const key = job === undefined || job === e.lease ? String(e.id) : `${e.code} ${e.user ?? ''}/${job}`;
+    const it = found.get(key);
+    if (it !== undefined) it.more++;
+    else if (found.size < most) found.set(key, { event: e, more: 0 });
+  }
+  return [...found.values()];
+}
+
 // isGap reports whether an event says that events before it are missing.
 export function isGap(e: Event): boolean {
   return e.code === 'gap';

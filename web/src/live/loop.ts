@@ -147,6 +147,8 @@ function takeStatus(answer: StatusAll): void {
 
 let asking = false;
 
+const together = 8; // devices whose past is drawn in one frame
+
 // askPast asks for what happened on devices before the page was opened: the daemon's
 // store, or the samples in its memory where it keeps no past.
 async function askPast(): Promise<void> {
@@ -157,15 +159,19 @@ async function askPast(): Promise<void> {
   try {
     const end = Math.floor(Date.now() + (skew ?? 0)) / 1000;
     const range = config.past?.store === 'on' ? await api.range(pastQuery, end - sparkSpan, end, 2).catch(() => undefined) : undefined;
-    for (const uuid of devices) {
-      let older = range && fromRange(uuid, range);
-      if (older === undefined || older.times.length === 0) {
+    while (devices.length > 0) {
+      const some = devices.splice(0, together);
+      const older = await Promise.all(some.map(async (uuid) => {
+        const kept = range && fromRange(uuid, range);
+        if (kept !== undefined && kept.times.length > 0) return kept;
         const { samples } = await call<{ samples: Sample[] }>('/api/gpu/metrics/history', { query: { gpu: uuid, since: `${sparkSpan}s` } });
-        older = fromSamples(samples);
-      }
+        return fromSamples(samples);
+      }));
       await paint(() => {
-        addBefore(state.historyOf(uuid), older);
-        state.drawnOf(uuid).value++;
+        some.forEach((uuid, i) => {
+          addBefore(state.historyOf(uuid), older[i]!);
+          state.drawnOf(uuid).value++;
+        });
       });
     }
   } catch {

@@ -1,10 +1,11 @@
+import { folded } from '../live/events';
 import { events, following } from '../live/state';
 import { to } from '../router';
 import { EventRow } from '../ui/event';
 
 // Latest shows what just happened.
 export function Latest() {
-  const list = events.value.slice(-9).reverse();
+  const list = folded(events.value, 9);
   return (
     <section class="panel" aria-labelledby="latest">
       <header class="panel-head">
@@ -13,7 +14,7 @@ export function Latest() {
       </header>
       {list.length === 0
         ? <p class="empty">{following.value ? 'Nothing yet.' : 'Asking…'}</p>
-        : <ol class="events">{list.map((e) => <EventRow key={e.id} event={e} />)}</ol>}
+        : <ol class="events">{list.map((f) => <EventRow key={f.event.id} event={f.event} more={f.more} />)}</ol>}
     </section>
   );
 }

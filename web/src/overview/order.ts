@@ -9,6 +9,17 @@ export function troubles(needs: readonly Need[]): Map<string, Need> {
   return found;
 }
 
+// spans writes numbers in a few words: 1, 4 to 7, 9.
+export function spans(numbers: readonly number[]): string {
+  const found: [number, number][] = [];
+  for (const n of [...numbers].sort((a, b) => a - b)) {
+    const last = found[found.length - 1];
+    if (last !== undefined && n === last[1] + 1) last[1] = n;
+    else found.push([n, n]);
+  }
+  return found.map(([a, b]) => (a === b ? `${a}` : b === a + 1 ? `${a}, ${b}` : `${a} to ${b}`)).join(', ');
+}
+
 // ordered lists devices with those in trouble first, the others in the order of the
 // machine.
 export function ordered(uuids: readonly string[], needs: readonly Need[]): string[] {

@@ -6,7 +6,7 @@ import { useStable } from '../live/hooks';
 import { available, device, leasesAsked, leasesOn } from '../live/state';
 import { to } from '../router';
 import { StateBadge } from '../ui/badge';
-import { memory, shortName, thin } from '../ui/format';
+import { memory, shortName } from '../ui/format';
 import { hue } from '../ui/hue';
 import { MemoryStack } from '../ui/memory';
 import { driver } from '../ui/stack';
@@ -112,9 +112,10 @@ function Slots({ uuid }: { uuid: string }) {
   return it === undefined ? <>–</> : <span title={slotsSay(it)}>{it.active}<span class="quiet">/{it.usable}</span></span>;
 }
 
-const few = 2;
+const few = 3;
 
-// Who says who holds most of a device, in a few words.
+// Who says who holds most of a device, in a few words: those whose whole names have room,
+// and how many there are.
 function Who({ uuid }: { uuid: string }) {
   const list = sharesOf(uuid, leasesOn(uuid).value);
   const foreign = available.value.get(uuid)?.foreign_mb ?? 0;
@@ -122,18 +123,18 @@ function Who({ uuid }: { uuid: string }) {
   if (foreign > driver) all.push(`under no lease: ${memory(foreign)}`);
   if (all.length === 0) return <span class="quiet">{leasesAsked.value ? 'nobody' : ''}</span>;
   const strange = foreign > driver;
-  const shown = list.slice(0, strange && list.length > 1 ? 1 : few);
-  const hidden = list.length - shown.length;
   return (
     <span class="who" title={all.join('\n')}>
-      {shown.map((s) => (
-        <span key={s.user} class="who-one">
-          <i class={`swatch hue-${hue(s.lease.holder)}`} aria-hidden="true" />
-          <b>{s.user || 'another'}</b> <span class="quiet">{memory(s.holds).replace(`${thin}GiB`, '')}</span>
-        </span>
-      ))}
-      {hidden > 0 && <span class="quiet">+{hidden}</span>}
-      {strange && <span class="who-one stranger"><i class="swatch" aria-hidden="true" /><b>no lease</b> <span class="quiet">{memory(foreign).replace(`${thin}GiB`, '')}</span></span>}
+      <span class="who-first">
+        {list.slice(0, few).map((s) => (
+          <span key={s.user} class="who-one">
+            <i class={`swatch hue-${hue(s.lease.holder)}`} aria-hidden="true" />
+            <b>{s.user || 'another'}</b> <span class="quiet">{memory(s.holds)}</span>
+          </span>
+        ))}
+        {strange && <span class="who-one stranger"><i class="swatch" aria-hidden="true" /><b>no lease</b> <span class="quiet">{memory(foreign)}</span></span>}
+      </span>
+      {all.length > 1 && <span class="quiet">{all.length} in all</span>}
     </span>
   );
 }

@@ -10,6 +10,7 @@ import { useOlder } from '../live/older';
 import { alerts as live, device, events, settings } from '../live/state';
 import { to } from '../router';
 import { Badge, type Tone } from '../ui/badge';
+import { Coded } from '../ui/coded';
 import { EventList } from '../ui/eventlist';
 import { Panel } from '../ui/panel';
 import { Ago, For } from '../ui/time';
@@ -48,8 +49,8 @@ function One({ a }: { a: Alert }) {
         <p class="quiet">for <For since={a.since} /></p>
         <Acts acts={alertActs(a, around())} label={`What you can do about ${a.alert}`} />
       </header>
-      {a.annotations.summary && <p><strong>{a.annotations.summary}</strong></p>}
-      {a.annotations.description && a.annotations.description !== a.annotations.summary && <p>{a.annotations.description}</p>}
+      {a.annotations.summary && <p><strong><Coded text={a.annotations.summary} /></strong></p>}
+      {a.annotations.description && a.annotations.description !== a.annotations.summary && <p><Coded text={a.annotations.description} /></p>}
       {a.acknowledged && (
         <p class="notice tone-good">Acknowledged by {a.acknowledged.by} <Ago at={a.acknowledged.at} />{a.acknowledged.comment ? `: “${a.acknowledged.comment}”` : ''}. It ends <Ago at={a.acknowledged.until} />.</p>
       )}

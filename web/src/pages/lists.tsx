@@ -53,8 +53,9 @@ function Shown({ name, subject, open }: { name: Name; subject: Subject; open: st
       </header>
       <div class="list-tools">
         <input type="search" aria-label={`Filter ${name}`} placeholder="Filter  /" value={params.get('text') ?? ''} onInput={(e) => setParams({ text: e.currentTarget.value })} />
+        {subject.fields.filter((f) => f.chips).map((f) => <Chips key={f.key} field={f} rows={all} value={params.get(f.key) ?? ''} />)}
         {subject.fields.filter((f) => f.choose).map((f) => <Choice key={f.key} field={f} rows={all} value={params.get(f.key) ?? ''} />)}
-        {v.filtered && <button type="button" onClick={() => setParams(Object.fromEntries([['text', ''], ...subject.fields.filter((f) => f.choose).map((f) => [f.key, ''])]))}>Show all</button>}
+        {v.filtered && <button type="button" onClick={() => setParams(Object.fromEntries([['text', ''], ...subject.fields.filter((f) => f.choose || f.chips).map((f) => [f.key, ''])]))}>Show all</button>}
         <span class="grow" />
         <Columns fields={subject.fields} shown={fields} />
         <div class="exports" role="group" aria-label="Export what is shown">
@@ -95,6 +96,26 @@ function Shown({ name, subject, open }: { name: Name; subject: Subject; open: st
 
 const none: readonly object[] = [];
 const mostChoices = 200;
+
+// Chips filters by the values of one field, and counts the rows that have each.
+function Chips({ field: f, rows, value }: { field: Field<object>; rows: readonly object[]; value: string }) {
+  const counts = useMemo(() => {
+    const found = new Map<unknown, number>();
+    for (const r of rows) found.set(f.value(r), (found.get(f.value(r)) ?? 0) + 1);
+    return found;
+  }, [f, rows]);
+  const shown = (f.chips ?? []).filter((x) => counts.has(x) || x === value);
+  if (shown.length === 0) return null;
+  return (
+    <div class="tabs" role="group" aria-label={f.name}>
+      {shown.map((x) => (
+        <button key={x} type="button" class="tab" aria-pressed={x === value} onClick={() => setParams({ [f.key]: x === value ? '' : x })}>
+          {count(counts.get(x) ?? 0)} {x.replaceAll('_', ' ')}
+        </button>
+      ))}
+    </div>
+  );
+}
 
 // Choice filters by the values of one field.
 function Choice({ field: f, rows, value }: { field: Field<object>; rows: readonly object[]; value: string }) {

@@ -1,16 +1,16 @@
 import type { ComponentProps } from 'preact';
-import { useCallback } from 'preact/hooks';
+import { useCallback, useState } from 'preact/hooks';
 import { ranges, zoomed } from '../history/ranges';
 import { sparkSpan } from '../live/history';
 import { useStable } from '../live/hooks';
 import { narrow, screen } from '../live/narrow';
-import { answeredAt, available, device, leases, leasesAsked, machine, minute, needs, uuids, waiting } from '../live/state';
+import { answeredAt, available, device, leases, leasesAsked, leasesOn, machine, minute, needs, uuids, waiting } from '../live/state';
 import { Card } from '../overview/card';
 import { asCSV, asJSON, type Exported } from '../overview/export';
 import { fits } from '../overview/filter';
 import { Latest } from '../overview/latest';
 import { Mine } from '../overview/mine';
-import { ordered, troubles } from '../overview/order';
+import { ordered, spans, troubles } from '../overview/order';
 import { Queue } from '../overview/queue';
 import { Row } from '../overview/row';
 import { useStrays } from '../overview/strays';
@@ -18,13 +18,15 @@ import { useStretch } from '../overview/stretch';
 import { Summary } from '../overview/summary';
 import { Who } from '../overview/who';
 import { place, setParams } from '../router';
-import { clock, duration } from '../ui/format';
+import { clock, duration, plural } from '../ui/format';
 import { useGradual, useLater } from '../ui/gradual';
 import { keep, kept } from '../ui/kept';
 import { save } from '../ui/save';
+import { driver } from '../ui/stack';
 import '../style/overview.css';
 
 const short = 5; // so few GPUs leave room below them
+const dense = 16; // more GPUs than these stand close together
 
 // Overview answers on one screen: which GPU is in trouble, how hot and full they are,
 // who holds what and how much of it they use, what of the person who looks waits, when
@@ -172,9 +174,15 @@ function Rows({ list, all, filter }: { list: readonly string[]; all: number; fil
   const roomy = !narrow.value && roomFor(all, count, screen.value.width, screen.value.height);
   const same = useStable(() => new Set(uuids.value.map((u) => device(u).value?.device.name)).size === 1);
   const columns = { figures: !narrow.value, who: !narrow.value && !roomy, model: !same };
+  const [unfolded, setUnfolded] = useState(false);
+  // Of many GPUs, those that nobody uses stand together in one line.
+  const idle = useStable(() => (all <= dense || !leasesAsked.value ? [] : shown.filter((u) => leasesOn(u).value.length === 0 && (available.value.get(u)?.foreign_mb ?? 0) <= driver)));
+  const folded = idle.filter((u) => filter === '' && !found.has(u) && !open.includes(u));
+  const hidden = new Set(folded.length > short && !unfolded ? folded : []);
+  const width = 4 + (columns.figures ? 3 : 0) + (columns.who ? 1 : 0);
   return (
     <>
-      <table class={`rows${roomy ? ' with-leases' : ''}${same ? ' same' : ''}${all > 16 ? ' dense' : all <= short ? ' airy' : ''}`}>
+      <table class={`rows${roomy ? ' with-leases' : ''}${same ? ' same' : ''}${all > dense ? ' dense' : all <= short ? ' airy' : ''}`}>
         <caption class="hidden">GPUs, those in trouble first</caption>
         <thead>
           <tr>
@@ -188,9 +196,21 @@ function Rows({ list, all, filter }: { list: readonly string[]; all: number; fil
             {columns.who && <th scope="col" class="row-who" title="Who holds most of its memory, in GiB">Who</th>}
           </tr>
         </thead>
-        {shown.map((uuid, i) => (
+        {shown.filter((u) => !hidden.has(u)).map((uuid, i) => (
           <LaterRow key={uuid} index={i} uuid={uuid} {...columns} filter={filter} leases={known && (roomy || filter !== '')} open={open.includes(uuid)} trouble={found.get(uuid)} onOpen={toggle} />
         ))}
+        {folded.length > short && (
+          <tbody>
+            <tr class="row-fold">
+              <td colSpan={width}>
+                <button type="button" class="plain" aria-expanded={unfolded} onClick={() => setUnfolded(!unfolded)}>
+                  {unfolded ? 'Fold' : 'Show'} {plural(folded.length, 'GPU')} that nobody uses
+                </button>
+                <span class="quiet">: {spans(folded.flatMap((u) => device(u).value?.device.index ?? []))}</span>
+              </td>
+            </tr>
+          </tbody>
+        )}
       </table>
       {filter !== '' && shown.length === 0 && <p class="empty">No GPU and no lease fits the filter.</p>}
       <Legend />

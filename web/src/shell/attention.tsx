@@ -2,7 +2,7 @@ import { computed, useComputed } from '@preact/signals';
 import { useState } from 'preact/hooks';
 import { attention, type Item } from '../live/attention';
 import { equal } from '../live/share';
-import { answeredAt, freshness, minute, needs, now } from '../live/state';
+import { answeredAt, freshness, minute, needs, now, waiting } from '../live/state';
 import { signInProblem } from '../live/session';
 import { to } from '../router';
 import { duration, plural } from '../ui/format';
@@ -35,7 +35,7 @@ export function Attention({ well }: { well?: boolean }) {
     return <div class="attention" role="status"><p class="attention-calm">Asking the daemon…</p></div>;
   }
   if (list.length === 0) {
-    return <div class="attention" role="status">{well && <p class="attention-well"><span class="tick" aria-hidden="true" />All well</p>}</div>;
+    return <div class="attention" role="status">{well && <p class="attention-well"><span class="tick" aria-hidden="true" />All well{waiting.value.length > 0 && <span class="quiet">, {plural(waiting.value.length, 'request')} {waiting.value.length === 1 ? 'waits' : 'wait'}</span>}</p>}</div>;
   }
   const worse = list.filter((i) => i.tone === 'bad').length;
   const others = list.length - 1;

@@ -8,11 +8,21 @@ export function memory(mib: number | undefined): string {
   if (mib === undefined || Number.isNaN(mib)) return dash;
   if (Math.abs(mib) < 1024) return `${Math.round(mib)}${thin}MiB`;
   const gib = mib / 1024;
-  return `${gib < 10 ? trim(gib.toFixed(1)) : Math.round(gib)}${thin}GiB`;
+  return `${tenths(gib)}${thin}GiB`;
 }
 
 function trim(text: string): string {
   return text.replace(/\.0$/, '');
+}
+
+// memoryOn writes memory on each of several devices: 2 × 9 GiB.
+export function memoryOn(gpus: number, mib: number): string {
+  return gpus > 1 ? `${gpus} × ${memory(mib)}` : memory(mib);
+}
+
+// quoted writes a command as a shell reads it.
+export function quoted(command: readonly string[]): string {
+  return command.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)).join(' ');
 }
 
 export function percent(value: number | undefined): string {
@@ -66,12 +76,16 @@ export function ago(time: string | undefined, now: number): string {
   return s < 5 ? 'now' : `${about(s)} ago`;
 }
 
-// about writes a length of time with one unit.
+// about writes a length of time with one unit, rounded.
 function about(s: number): string {
-  if (s < 60) return `${Math.floor(s)}${thin}s`;
-  if (s < 3600) return `${Math.floor(s / 60)}${thin}min`;
-  if (s < 172_800) return `${Math.floor(s / 3600)}${thin}h`;
-  return `${Math.floor(s / 86_400)}${thin}d`;
+  if (s < 59.5) return `${Math.round(s)}${thin}s`;
+  if (s < 3570) return `${Math.round(s / 60)}${thin}min`;
+  if (s < 171_000) return `${tenths(s / 3600)}${thin}h`;
+  return `${tenths(s / 86_400)}${thin}d`;
+}
+
+function tenths(n: number): string {
+  return n < 9.95 ? trim(n.toFixed(1)) : String(Math.round(n));
 }
 
 // Times are written by hand: the formats of the browser take milliseconds to make, before

@@ -3,8 +3,8 @@ import { memory, plural } from './format';
 import { hue } from './hue';
 import { type Segment, share, type Stack } from './stack';
 
-// MemoryStack draws the memory of a device: a segment for each lease, the filled part
-// of it being what its processes use; then strangers, what is free, and what berth
+// MemoryStack draws the memory of a device: a segment for each lease, or for each user
+// where there are many, the filled part of it being what its processes use; then strangers, what is free, and what berth
 // keeps back.
 export const MemoryStack = memo(function MemoryStack({ stack: it, tall }: { stack: Stack; tall?: boolean }) {
   const text = `${memory(it.leased)} of ${memory(it.total)} leased, ${memory(it.used)} of that in use, ${memory(it.strangers)} used under no lease, ${memory(it.free)} free`;
@@ -28,7 +28,7 @@ function Part({ segment: s, width }: { segment: Segment; width: number }) {
 
 function says(s: Segment): string {
   switch (s.kind) {
-    case 'lease': return `${s.lease!.id}: asked for ${memory(s.asked)}, uses ${memory(s.used)}`;
+    case 'lease': return `${s.count > 1 ? `${plural(s.count, 'lease')} of ${s.lease!.holder.user ?? 'another user'}` : s.lease!.id}: asked for ${memory(s.asked)}, uses ${memory(s.used)}`;
     case 'rest': return `${plural(s.count, 'small lease')}: asked for ${memory(s.asked)}, use ${memory(s.used)}`;
     case 'strangers': return `Under no lease: ${memory(s.used)}`;
     case 'driver': return `The driver: ${memory(s.used)}`;

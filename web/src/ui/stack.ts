@@ -9,7 +9,7 @@ export interface Segment {
   size: number;
   used: number;
   asked: number; // what the lease asked for; 0 for others
-  lease?: Lease;
+  lease?: Lease; // the largest of them
   count: number; // how many leases it stands for
 }
 
@@ -28,6 +28,9 @@ export const driver = 1024;
 // narrow is the share of a device below which a lease gets no segment of its own.
 const narrow = 0.006;
 
+// many is how many such leases get a segment each. Where there are more, each user has one.
+const many = 8;
+
 // stack divides the memory of a device. What leases and strangers take is never
 // shown smaller than it is; if it adds up to more than there is, the segments are
 // scaled together, and nothing is free.
@@ -35,28 +38,26 @@ export function stack(uuid: string, total: number, leases: readonly Lease[], roo
   const segments: Segment[] = [];
   let leased = 0;
   let used = 0;
-  const rest: Segment = { kind: 'rest', key: 'rest', size: 0, used: 0, asked: 0, count: 0 };
-  for (const lease of leases) {
-    for (const part of lease.parts) {
-      if (part.gpu !== uuid) continue;
-      const measured = part.measured_mb ?? 0;
-      const asked = holds(lease, part);
-      const size = Math.max(asked, measured);
-      leased += asked;
-      used += measured;
-      if (size <= 0) continue;
-      if (size < total * narrow) {
-        rest.size += size;
-        rest.used += measured;
-        rest.asked += asked;
-        rest.count++;
-      } else {
-        segments.push({ kind: 'lease', key: String(lease.fence), size, used: measured, asked, lease, count: 1 });
-      }
-    }
+  const here = leases.flatMap((lease) => lease.parts.filter((p) => p.gpu === uuid).map((part) => {
+    const [measured, asked] = [part.measured_mb ?? 0, holds(lease, part)];
+    return { lease, measured, asked, size: Math.max(asked, measured) };
+  }));
+  here.sort((a, b) => b.size - a.size);
+  const byUser = here.filter((it) => it.size >= total * narrow).length > many;
+  const found = new Map<string, Segment>();
+  for (const { lease, measured, asked, size } of here) {
+    leased += asked;
+    used += measured;
+    if (size <= 0) continue;
+    const key = byUser ? `of ${lease.holder.user ?? ''}` : size < total * narrow ? 'rest' : String(lease.fence);
+    let it = found.get(key);
+    if (it === undefined) found.set(key, it = { kind: key === 'rest' ? 'rest' : 'lease', key, size: 0, used: 0, asked: 0, count: 0, ...(key === 'rest' ? {} : { lease }) });
+    it.size += size;
+    it.used += measured;
+    it.asked += asked;
+    it.count++;
   }
-  segments.sort((a, b) => b.size - a.size);
-  if (rest.count > 0) segments.push(rest);
+  segments.push(...[...found.values()].sort((a, b) => Number(a.kind === 'rest') - Number(b.kind === 'rest') || b.size - a.size));
   const strangers = Math.max(0, room?.foreign_mb ?? 0);
   if (strangers > 0) segments.push({ kind: strangers > driver ? 'strangers' : 'driver', key: 'strangers', size: strangers, used: strangers, asked: 0, count: 0 });
   const taken = segments.reduce((sum, s) => sum + s.size, 0);

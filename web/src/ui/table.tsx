@@ -90,6 +90,7 @@ export interface Field<T> {
   numeric?: boolean;
   off?: boolean; // shown only if somebody chooses it
   choose?: boolean | { value: string; label: string }[]; // a filter of its own, by its values or by these
+  chips?: readonly string[]; // a filter of its own, with a chip and a count for each of these values that there is
   label?: (value: string) => string; // of a value in that filter; absent: the value
   fits?: (row: T, wanted: string) => boolean; // whether a row fits that filter; absent: it has the value
   phone?: 'side' | 'below'; // where a narrow screen shows it; absent: nowhere
@@ -280,7 +281,7 @@ const Line = memo(function Line({ id, row, fields, at, link, chosen, name, onPre
       {fields.map((f, n) => {
         const value = f.value(row);
         const shown = (f.cell ? f.cell(row) : value) ?? '–';
-        const where = n === 0 ? 'title' : `phone-${shown === '–' || shown === '' ? 'none' : (f.phone ?? 'none')}`;
+        const where = n === 0 ? 'title' : `phone-${shown === '–' || shown === '' ? 'none' : (f.phone ?? 'none')}${f.width === undefined ? ' rest' : ''}`;
         return (
           <td key={f.key} class={f.numeric ? `number ${where}` : where} title={typeof value === 'string' && value.length > 14 ? value : undefined}>
             {n === 0 && link !== undefined ? <a href={link} tabIndex={-1}>{shown}</a> : shown}

@@ -1,9 +1,10 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { changing } from '../../src/lists/jobs';
+import { changing, inOrder } from '../../src/lists/jobs';
 import { arranged } from '../../src/lists/leases';
 import { clean } from '../../src/lists/log';
 import { asCSV, asJSON, colsAfter, nextSort, shownFields, sortOf, view } from '../../src/lists/view';
-import type { Lease, PastLease } from '../../src/api/types';
+import type { Job } from '../../src/api/schemas';
+import type { Lease, PastLease, Waiting } from '../../src/api/types';
 import { type Field, sorted } from '../../src/ui/table';
 
 interface Row { id: string; state: string; size?: number }
@@ -83,6 +84,18 @@ describe('the list of jobs', () => {
   afterEach(() => {
     vi.unstubAllGlobals();
     vi.useRealTimers();
+  });
+
+  it('has what runs first, then what failed lately, then what waits by its turn', () => {
+    const at = Date.parse('2026-11-19T12:00:00Z');
+    const job = (id: string, state: Job['state'], more: Partial<Job> = {}) => ({ id, state, user: 'ada', ...more }) as Job;
+    const request = (id: string, position: number, user = 'ada') => ({ id, position, holder: { user } }) as Waiting;
+    const list = [
+      job('a-9', 'held'), job('a-8', 'waiting'), job('b-7', 'waiting'), job('a-6', 'waiting', { user: 'bob' }), job('a-5', 'waiting'),
+      job('a-4', 'failed', { ended: '2026-11-19T10:00:00Z' }), job('a-3', 'running'), job('a-2', 'lost', { ended: '2026-11-17T10:00:00Z' }), job('a-1', 'done', { ended: '2026-11-19T11:00:00Z' }), job('a-0', 'parked'),
+    ];
+    const requests = [request('a-5', 1), request('b-7.2', 3), request('b-7.3', 4), request('a-6', 2, 'bob'), request('a-8', 5, 'bob')];
+    expect(inOrder(list, requests, at).map((j) => j.id)).toEqual(['a-3', 'a-0', 'a-4', 'a-5', 'a-6', 'b-7', 'a-8', 'a-9', 'a-2', 'a-1']);
   });
 
   it('reads jobs that ended long ago every ten minutes', async () => {

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { refusal } from '../../src/api/client';
 import type { Event, Sample, Whoami } from '../../src/api/types';
 import { deviceLabels } from '../../src/live/around';
-import { aboutAlerts, aboutLeases, mergeEvents } from '../../src/live/events';
+import { aboutAlerts, aboutLeases, folded, mergeEvents } from '../../src/live/events';
 import { judge } from '../../src/live/freshness';
 import { addBefore, addSample, curves, emptyHistory, fromRange, fromSamples, type History, span } from '../../src/live/history';
 import { askAhead, ownerOf, ownJobs } from '../../src/live/own';
@@ -78,6 +78,12 @@ describe('history', () => {
 const event = (id: number, more: Partial<Event> = {}): Event => ({ id, time: '2026-11-16T08:00:00Z', code: 'lease_granted', severity: 'info', text: `event ${id}`, ...more });
 
 describe('events', () => {
+  it('of the tasks of a job stand together, and what berth notes for itself is left out', () => {
+    const e = (id: number, code: string, lease?: string) => ({ id, code, lease, user: 'ada' }) as Event;
+    const list = [e(1, 'state_change'), e(2, 'lease_granted', 'fit-3'), e(3, 'job_started', 'sweep-4.1'), e(4, 'lease_bound', 'fit-3'), e(5, 'job_started', 'sweep-4.2'), e(6, 'job_ended', 'sweep-4.1'), e(7, 'job_started', 'sweep-4.10')];
+    expect(folded(list, 9).map((f) => [f.event.id, f.more])).toEqual([[7, 2], [6, 0], [2, 0], [1, 0]]);
+    expect(folded(list, 1).map((f) => [f.event.id, f.more])).toEqual([[7, 2]]);
+  });
   it.each([
     [[1, 2], [3, 4], [1, 2, 3, 4]],
     [[1, 2, 3], [2, 3, 4], [1, 2, 3, 4]],

@@ -5,7 +5,7 @@ import { read } from '../../src/live/theme';
 import { usedOf } from '../../src/overview/berths';
 import { asCSV } from '../../src/overview/export';
 import { ownOf } from '../../src/overview/mine';
-import { ordered, troubles } from '../../src/overview/order';
+import { ordered, spans, troubles } from '../../src/overview/order';
 import { leastUsed, people, sharesOf } from '../../src/overview/people';
 import { together } from '../../src/overview/stretch';
 import { roomFor } from '../../src/pages/overview';
@@ -28,6 +28,10 @@ describe('the order of GPUs', () => {
 
 const lease = (fence: number, user: string | undefined, asked: number, used: number | undefined, more: Partial<Lease> = {}): Lease => ({
   id: `l${fence}`, fence, state: 'active', holder: { user, uid: user === 'ada' ? 1 : 2 }, binding: 'named', parts: [{ gpu: 'G', memory_mb: asked, slots: 1, measured_mb: used }], priority: 0, enforced_by: 'watchdog', ...more,
+});
+
+describe('numbers of GPUs', () => {
+  it.each([[[], ''], [[3], '3'], [[1, 2], '1, 2'], [[9, 4, 5, 6, 1], '1, 4 to 6, 9']])('%j are %s', (list, text) => expect(spans(list)).toBe(text));
 });
 
 describe('who', () => {

@@ -3,7 +3,7 @@ import type { DeviceAvailable, Lease, Need, Status } from '../../src/api/types';
 import { attention, type Facts, sentence } from '../../src/live/attention';
 import { fits } from '../../src/overview/filter';
 import { notesOn } from '../../src/overview/notes';
-import { ago, celsius, clock, count, duration, joules, memory, moment, percent, plural, shortName, watts } from '../../src/ui/format';
+import { ago, celsius, clock, count, duration, joules, memory, memoryOn, moment, percent, plural, quoted, shortName, watts } from '../../src/ui/format';
 import { hue, hues } from '../../src/ui/hue';
 import { share, stack } from '../../src/ui/stack';
 import { sorted } from '../../src/ui/table';
@@ -33,7 +33,7 @@ describe('numbers for people', () => {
 
 describe('times for people', () => {
   const now = Date.parse('2026-11-16T12:00:00Z');
-  it.each([['2026-11-16T11:59:58Z', 'now'], ['2026-11-16T11:59:20Z', '40 s ago'], ['2026-11-16T10:00:00Z', '2 h ago'], ['2026-11-16T12:05:00Z', 'in 5 min'], ['never', '–'], [undefined, '–']])('%s is %s', (time, text) => {
+  it.each([['2026-11-16T11:59:58Z', 'now'], ['2026-11-16T11:59:20Z', '40 s ago'], ['2026-11-16T10:00:00Z', '2 h ago'], ['2026-11-16T13:42:00Z', 'in 1.7 h'], ['2026-11-15T00:20:00Z', '36 h ago'], ['2026-11-12T00:00:00Z', '4.5 d ago'], ['2026-11-16T12:05:00Z', 'in 5 min'], ['never', '–'], [undefined, '–']])('%s is %s', (time, text) => {
     expect(plain(ago(time, now))).toBe(text);
   });
   it('the day is said of what was long ago', () => {
@@ -52,6 +52,17 @@ describe('times for people', () => {
     expect(moment('never')).toBe('–');
     for (const n of [0, 7, 999, 1000, 12_345, 1_234_567, -45_678, 1234.5678, -0.25]) expect(count(n)).toBe(n.toLocaleString('en'));
     expect(count(undefined)).toBe('–');
+  });
+});
+
+describe('commands for people', () => {
+  it.each([
+    [['python3', 'train.py', '--lr=0.1'], 'python3 train.py --lr=0.1'],
+    [['sh', '-c', 'for k in 1 2; do echo $k; done'], "sh -c 'for k in 1 2; do echo $k; done'"],
+    [['echo', "it's", ''], "echo 'it'\\''s' ''"],
+  ])('%j is %s', (command, text) => expect(quoted(command)).toBe(text));
+  it('memory on several GPUs says how much each has', () => {
+    expect([memoryOn(1, 9216), memoryOn(2, 9216)].map(plain)).toEqual(['9 GiB', '2 × 9 GiB']);
   });
 });
 
@@ -86,6 +97,12 @@ describe('stack', () => {
   it('puts small leases together', () => {
     const s = stack('G', 1000, [lease(1, 500), ...Array.from({ length: 10 }, (_, i) => lease(i + 2, 2, 1))], undefined);
     expect(s.segments.map((p) => [p.kind, p.size, p.count])).toEqual([['lease', 500, 1], ['rest', 20, 10], ['free', 480, 0]]);
+  });
+  it('puts the leases of a user together where there are many', () => {
+    const of = (user: string, from: number, n: number) => Array.from({ length: n }, (_, i) => lease(from + i, 20 + i, 10, { holder: { user } }));
+    const s = stack('G', 1000, [...of('ada', 1, 5), ...of('bob', 6, 4)], undefined);
+    expect(s.segments.map((p) => [p.kind, p.lease?.holder.user, p.size, p.used, p.count])).toEqual([['lease', 'ada', 110, 50, 5], ['lease', 'bob', 86, 40, 4], ['free', undefined, 804, 0, 0]]);
+    expect(s.segments[0]?.lease?.fence).toBe(5);
   });
   it('has nothing free where more is taken than there is', () => {
     const s = stack('G', 1000, [lease(1, 900, 0)], room({ foreign_mb: 300, reserve_mb: 50 }));
