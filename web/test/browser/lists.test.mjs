@@ -62,7 +62,8 @@ test('each list has its rows, and each row opens', async () => {
 test('filter, order and columns are in the address, and survive a reload and the back button', async () => {
   const page = await as(d, 'operator');
   await go(page, '#/jobs');
-  await page.selectOption('select[aria-label=State]', 'failed');
+  assert.match(await page.innerText('.list-tools [aria-label=State]'), /2 failed/);
+  await page.click('.list-tools [aria-label=State] >> text=failed');
   await until(page, () => document.querySelectorAll('.list tbody tr').length === 2);
   await page.click('.list th >> text=Job');
   await page.click('.list th >> text=Job');
@@ -74,7 +75,7 @@ test('filter, order and columns are in the address, and survive a reload and the
   await page.fill('input[type=search]', 'broken');
   await until(page, () => document.querySelectorAll('.list tbody tr').length === 1);
   const params = new URLSearchParams(new URL(page.url()).hash.split('?')[1]);
-  assert.deepEqual(Object.fromEntries(params), { state: 'failed', sort: '-id', cols: 'state,why,gpu,memory_mb,seconds,submitted,exit', text: 'broken' });
+  assert.deepEqual(Object.fromEntries(params), { state: 'failed', sort: '-id', cols: 'state,why,gpu,memory_mb,seconds,submitted,starts,exit', text: 'broken' });
   const look = () => page.evaluate(() => [...document.querySelectorAll('.list th, .list td.title')].map((e) => e.innerText));
   const shown = await look();
   assert.ok(shown.includes('Exit') && !shown.includes('User') && shown.includes(ids.broken), shown.join());
