@@ -176,7 +176,7 @@ function Rows({ list, all, filter }: { list: readonly string[]; all: number; fil
   const columns = { figures: !narrow.value, who: !narrow.value && !roomy, model: !same };
   const [unfolded, setUnfolded] = useState(false);
   // Of many GPUs, those that nobody uses stand together in one line.
-  const idle = useStable(() => (all <= dense || !leasesAsked.value ? [] : shown.filter((u) => leasesOn(u).value.length === 0 && (available.value.get(u)?.foreign_mb ?? 0) <= driver)));
+  const idle = useStable(() => (uuids.value.length <= dense || !leasesAsked.value ? [] : uuids.value.filter((u) => leasesOn(u).value.length === 0 && (available.value.get(u)?.foreign_mb ?? 0) <= driver)));
   const folded = idle.filter((u) => filter === '' && !found.has(u) && !open.includes(u));
   const hidden = new Set(folded.length > short && !unfolded ? folded : []);
   const width = 4 + (columns.figures ? 3 : 0) + (columns.who ? 1 : 0);
