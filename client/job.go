@@ -80,15 +80,16 @@ const longWait = 30 * time.Second
 func (c *Client) WaitJob(ctx context.Context, id string) (api.Job, error) {
 	query := url.Values{"wait_seconds": {strconv.FormatFloat(longWait.Seconds(), 'f', -1, 64)}}
 	patient := c.patient(longWait.Seconds())
-	seen, failures := false, 0 // whether the daemon has answered, and calls that failed since
+	seen, failures := false, 0 // whether a daemon was there, and calls that failed since
 	for {
 		asked := time.Now()
 		job, err := get[api.Job](ctx, patient, jobPath(id), query)
+		seen = seen || err == nil || wentAway(err)
 		switch {
 		case err == nil && job.Over():
 			return job, nil
 		case err == nil:
-			seen, failures = true, 0
+			failures = 0
 			if time.Since(asked) < time.Second && !pause(ctx, time.Second) { // a daemon that does not wait
 				return job, context.Cause(ctx)
 			}

@@ -22,7 +22,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 func TestWaitJob(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		answers []string // a state, a code of a refusal in brackets, "" for a broken connection
+		answers []string // a state, a code of a refusal in brackets, "" for a broken connection, - for none
 		state   string
 		failed  bool
 	}{
@@ -31,7 +31,8 @@ func TestWaitJob(t *testing.T) {
 		{"the daemon restarts", []string{"running", "", "", "", "failed"}, "failed", false},
 		{"it goes twice", []string{"running", "", "running", "", "timed_out"}, "timed_out", false},
 		{"the job is forgotten", []string{"running", "(unknown_job)"}, "", true},
-		{"no daemon", []string{""}, "", true},
+		{"the daemon is killed before it answers", []string{"", "running", "done"}, "done", false},
+		{"no daemon", []string{"-"}, "", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -47,8 +48,11 @@ func TestWaitJob(t *testing.T) {
 					_ = json.NewEncoder(w).Encode(api.Job{ID: "job-7", State: answer})
 				}))
 				daemon, err := New(Options{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-					if asked++; c.answers[asked-1] == "" {
+					switch asked++; c.answers[asked-1] {
+					case "":
 						return nil, io.ErrUnexpectedEOF
+					case "-":
+						return nil, syscall.ECONNREFUSED
 					}
 					return answers.RoundTrip(r)
 				})})

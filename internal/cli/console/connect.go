@@ -28,7 +28,7 @@ func (c *Console) patience() time.Duration {
 }
 
 // Endure has clients that are made from now on wait for a daemon that is being replaced.
-// It is for commands that begin something.
+// It is for commands that begin something, and for those that wait for its end.
 func (c *Console) Endure() { c.endures = true }
 
 // endurance returns how long a client waits for a daemon that is being replaced.

@@ -38,6 +38,7 @@ meanwhile. If you interrupt the command, the jobs run on.`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: complete(con, living...),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			con.Endure()
 			return con.With(cmd.Context(), func(c *client.Client) error { return waitFor(cmd.Context(), con, c, args) })
 		},
 	}
