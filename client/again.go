@@ -103,14 +103,15 @@ func (c *Client) endure(ctx context.Context, call func() error) error {
 const replacedWithin = time.Minute
 
 // replaced reports whether no daemon listens, but one did: its socket refuses, because it
-// was killed, or has just gone. Without either, the machine has no daemon.
+// was killed since the machine started, or has just gone. Without either, the machine has
+// no daemon.
 func replaced(err error, now time.Time) bool {
 	missing := (*NoDaemonError)(nil)
 	if !errors.As(err, &missing) {
 		return false
 	}
 	return slices.ContainsFunc(missing.Attempts, func(a Attempt) bool {
-		return a.Network == "unix" && (errors.Is(a.Err, syscall.ECONNREFUSED) || errors.Is(a.Err, fs.ErrNotExist) && now.Sub(file.TracedSince(a.Address)) < replacedWithin)
+		return a.Network == "unix" && (errors.Is(a.Err, syscall.ECONNREFUSED) && file.SinceBoot(a.Address) || errors.Is(a.Err, fs.ErrNotExist) && now.Sub(file.TracedSince(a.Address)) < replacedWithin)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -52,4 +53,20 @@ func TracedSince(socket string) time.Time {
 		return time.Time{}
 	}
 	return info.ModTime()
+}
+
+// SinceBoot reports whether a file was written since the machine started. If nobody knows
+// when that was, it was.
+func SinceBoot(path string) bool {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return true
+	}
+	text, err := os.ReadFile("/proc/uptime")
+	if err != nil {
+		return true
+	}
+	seconds, _, _ := strings.Cut(string(text), " ")
+	up, err := time.ParseDuration(seconds + "s")
+	return err != nil || time.Since(info.ModTime()) <= up
 }

@@ -4,7 +4,19 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
+
+func TestSinceBoot(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	if err := os.WriteFile(path, nil, 0o600); err != nil || !SinceBoot(path) {
+		t.Errorf("a new file is from before the machine started: %v", err)
+	}
+	old := time.Now().Add(-100 * 365 * 24 * time.Hour)
+	if err := os.Chtimes(path, old, old); err != nil || SinceBoot(path) {
+		t.Errorf("a file of the last century is younger than the machine is up: %v", err)
+	}
+}
 
 func TestTrace(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
