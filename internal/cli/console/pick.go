@@ -142,7 +142,7 @@ func (e *ambiguousError) Error() string {
 func (e *ambiguousError) Hint() string { return "write one of these ids in full" }
 
 // Leases returns the names of the leases and requests that a caller may see, those of one
-// user and those of others, and of the leases that have ended, the newest first.
+// user and those of others, and of the leases of that user that have ended, the newest first.
 func Leases(ctx context.Context, c *client.Client, user string) (theirs, others, ended []Named, err error) {
 	all, err := c.Leases(ctx)
 	if err != nil {
@@ -161,13 +161,15 @@ func Leases(ctx context.Context, c *client.Client, user string) (theirs, others,
 	for _, w := range all.Waiting {
 		add(w.ID, w.Holder)
 	}
-	for query := (client.PastQuery{}); ; {
+	for query := (client.PastQuery{User: user, Limit: 2000}); ; {
 		past, err := c.PastLeases(ctx, query)
 		if err != nil {
 			return nil, nil, nil, err
 		}
 		for _, p := range past.Leases {
-			ended = append(ended, Named{ID: p.ID, Name: p.Holder.Name, Ended: true})
+			if p.Holder.User == user {
+				ended = append(ended, Named{ID: p.ID, Name: p.Holder.Name, Ended: true})
+			}
 		}
 		if past.Next == "" || past.Next == query.After {
 			return theirs, others, ended, nil

@@ -226,9 +226,10 @@ func pickAny(ctx context.Context, c *client.Client, text string) (string, error)
 		}
 		return slices.ContainsFunc(alive, is(of))
 	})
+	past = slices.DeleteFunc(past, func(p console.Named) bool { return slices.ContainsFunc(ended, is(p.ID)) }) // the job stands for it
 	id, err := pickJob(name, slices.Concat(alive, leases), ended, past)
-	if err == nil && name != text && slices.ContainsFunc(leases, is(id)) {
-		id = user + "/" + id
+	if err == nil && (name != text && slices.ContainsFunc(leases, is(id)) || slices.ContainsFunc(past, is(id))) {
+		id = user + "/" + id // what has ended must not mean a lease of somebody else
 	}
 	return id, err
 }

@@ -40,7 +40,7 @@ func (d *world) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 		}()
 	}
-	leases := []api.Lease{{ID: "eval-9", Holder: api.Holder{User: "ada", Name: "eval"}}, {ID: "sweep-8.1", Holder: api.Holder{User: "ada", Name: "sweep"}}}
+	leases := []api.Lease{{ID: "eval-9", Holder: api.Holder{User: "ada", Name: "eval"}}, {ID: "sweep-8.1", Holder: api.Holder{User: "ada", Name: "sweep"}}, {ID: "llm", Holder: api.Holder{User: "carol"}}}
 	switch {
 	case path == "whoami":
 		say(http.StatusOK, "application/json", api.Whoami{User: "ada"})
@@ -63,10 +63,10 @@ func (d *world) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == "leases":
 		say(http.StatusOK, "application/json", api.Leases{Leases: leases})
 	case path == "past/leases":
-		say(http.StatusOK, "application/json", api.PastLeases{Leases: []api.PastLease{{ID: "embed", Holder: api.Holder{User: "ada"}}, {ID: "probe-2", Holder: api.Holder{User: "ada", Name: "probe"}}}})
+		say(http.StatusOK, "application/json", api.PastLeases{Leases: []api.PastLease{{ID: "embed", Holder: api.Holder{User: "ada"}}, {ID: "probe-2", Holder: api.Holder{User: "ada", Name: "probe"}}, {ID: "llm", Holder: api.Holder{User: "bob"}}}})
 	case kind == "leases" && verb == "cancel":
 		for _, l := range leases {
-			if l.ID == id {
+			if user := r.URL.Query().Get("user"); l.ID == id && (user == "" || user == l.Holder.User) {
 				say(http.StatusOK, "application/json", api.Ended{ID: id, Lease: &l})
 				return
 			}
@@ -97,6 +97,8 @@ func TestNamesOfWhatHasEnded(t *testing.T) {
 		{[]string{"cancel", "probe"}, "", "There is no such thing"},
 		{[]string{"cancel", "eval"}, "leases/eval-9/cancel", ""}, // a lease with the name before a job that begins so
 		{[]string{"cancel", "ada/eval"}, "leases/eval-9/cancel", ""},
+		{[]string{"cancel", "bob/llm"}, "", "There is no such thing"}, // it has ended, and carol has another one
+		{[]string{"cancel", "ll"}, "", "there is no job, lease or request with the id or the name ll"},
 		{[]string{"cancel", "sweep"}, "jobs/sweep-8/cancel", ""}, // the leases of its tasks are part of it
 		{[]string{"cancel", "sweep.1"}, "jobs/sweep-8.1/cancel", ""},
 		{[]string{"cancel", ""}, "", "There is no such job: the id is empty"},
