@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"bytes"
 	"context"
 	"slices"
 	"strings"
@@ -159,7 +158,7 @@ Command, folder and log are shown to the owner and to operators.`,
 					if err != nil {
 						return nil, err
 					}
-					return &view.Job{Job: job, Indexes: gpus, Tail: tailOf(ctx, c, job)}, nil
+					return &view.Job{Job: job, Indexes: gpus, Tail: tailOf(ctx, con, c, job)}, nil
 				})
 			})
 		},
@@ -171,16 +170,28 @@ Command, folder and log are shown to the owner and to operators.`,
 // mostTail is how many lines of a log are searched for why a job failed.
 const mostTail = 40
 
-// tailOf returns the end of the log of a job that failed. Whoever may not read it, or finds
-// none, is shown the job without it.
-func tailOf(ctx context.Context, c *client.Client, j api.Job) []string {
-	if j.State != "failed" || j.Tasks != nil || j.Log == "" {
+// tailOf returns the end of the log of a job that failed. Whoever may not read it, finds
+// none, or waits too long for it, is shown the job without it.
+func tailOf(ctx context.Context, con *console.Console, c *client.Client, j api.Job) []string {
+	if con.JSON || j.State != "failed" || j.Tasks != nil || j.Log == "" {
 		return nil
 	}
-	var text bytes.Buffer
-	if err := c.JobLog(ctx, j.ID, client.LogQuery{Errors: j.ErrorLog != "", Lines: mostTail}, &text); err != nil {
+	ctx, stop := context.WithTimeout(ctx, 2*time.Second)
+	defer stop()
+	var end lastPart
+	if err := c.JobLog(ctx, j.ID, client.LogQuery{Errors: j.ErrorLog != "", Lines: mostTail}, &end); err != nil {
 		return nil
 	}
-	lines := strings.FieldsFunc(text.String(), func(r rune) bool { return r == '\n' || r == '\r' })
+	lines := strings.FieldsFunc(string(end), func(r rune) bool { return r == '\n' || r == '\r' })
 	return lines[max(len(lines)-mostTail, 0):]
+}
+
+// lastPart keeps the last 64 KiB of what is written to it: the line of a progress bar may
+// be as long as its log.
+type lastPart []byte
+
+func (l *lastPart) Write(p []byte) (int, error) {
+	*l = append(*l, p...)
+	*l = slices.Delete(*l, 0, max(len(*l)-1<<16, 0))
+	return len(p), nil
 }
