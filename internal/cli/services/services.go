@@ -80,7 +80,7 @@ service and for operators.`,
 						all, err := c.Services(ctx)
 						return &view.Services{Services: all, GPUs: gpus}, err
 					}
-					one, err := byName(ctx, c, names[0], func(name string) (api.Service, error) { return c.Service(ctx, name) })
+					one, err := byName(ctx, c, names[0], true, func(name string) (api.Service, error) { return c.Service(ctx, name) })
 					return &view.Service{Service: one, Indexes: gpus}, err
 				})
 			})
@@ -194,7 +194,7 @@ This makes room on a GPU whose free memory is in too small parts.`,
 			order.GPU = args[1]
 			ctx := cmd.Context()
 			return con.With(ctx, func(c *client.Client) error {
-				moved, err := byName(ctx, c, args[0], func(name string) (api.Service, error) { return c.MoveService(ctx, name, order) })
+				moved, err := byName(ctx, c, args[0], false, func(name string) (api.Service, error) { return c.MoveService(ctx, name, order) })
 				if err != nil {
 					return err
 				}
@@ -289,7 +289,7 @@ func each(ctx context.Context, con *console.Console, names []string, why string,
 	return con.With(ctx, func(c *client.Client) error {
 		var failures []error
 		for _, name := range names {
-			s, err := byName(ctx, c, name, func(name string) (api.Service, error) { return do(c, ctx, name, why) })
+			s, err := byName(ctx, c, name, false, func(name string) (api.Service, error) { return do(c, ctx, name, why) })
 			if err == nil {
 				err = console.AnswerOne(con, s, say)
 			}
@@ -300,9 +300,9 @@ func each(ctx context.Context, con *console.Console, names []string, why string,
 }
 
 // byName calls do with the service that a text means: its name, else the only one that has
-// a model of that name or whose name begins so, else the one whose pattern of models it
-// matches, as for the front.
-func byName(ctx context.Context, c *client.Client, text string, do func(name string) (api.Service, error)) (api.Service, error) {
+// a model of that name or whose name begins so. With patterns, it may also be the one whose
+// pattern of models the text matches, as for the front: that is for what changes nothing.
+func byName(ctx context.Context, c *client.Client, text string, patterns bool, do func(name string) (api.Service, error)) (api.Service, error) {
 	answer, err := do(text)
 	problem := (*api.Problem)(nil)
 	if text == "" || !errors.As(err, &problem) || problem.Status != http.StatusNotFound || problem.Code != "unknown_service" {
@@ -314,7 +314,7 @@ func byName(ctx context.Context, c *client.Client, text string, do func(name str
 	}
 	var named []console.Named
 	var names []string
-	var patterns []route.Names
+	var models []route.Names
 	for _, s := range all.Services {
 		names = append(names, s.Name)
 		named = append(named, console.Named{ID: s.Name})
@@ -322,10 +322,10 @@ func byName(ctx context.Context, c *client.Client, text string, do func(name str
 			named = append(named, console.Named{ID: s.Name, Name: model})
 		}
 		// A pattern that takes every name means no service.
-		patterns = append(patterns, route.Names{Service: s.Name, Models: slices.DeleteFunc(slices.Clone(s.Models), func(model string) bool { return strings.Trim(model, "*") == "" })})
+		models = append(models, route.Names{Service: s.Name, Models: slices.DeleteFunc(slices.Clone(s.Models), func(model string) bool { return strings.Trim(model, "*") == "" })})
 	}
 	name, found := console.Pick(text, named)
-	if model, is := route.ByModel(patterns, text); is && errors.Is(found, console.ErrNothing) {
+	if model, is := route.ByModel(models, text); is && patterns && errors.Is(found, console.ErrNothing) {
 		name, found = model, nil
 	}
 	switch {
