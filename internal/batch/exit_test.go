@@ -64,7 +64,7 @@ func TestWorkerEndsByItself(t *testing.T) {
 	b := newBench(t, plain(10))
 	b.command.Args = []string{"/bin/sh", "-c", `exec 3<&- 4>&-; i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo gone >&2; exit 3`}
 	_, err := b.run(context.Background())
-	if err == nil || !strings.Contains(err.Error(), "describes): exit status 3; it last printed: gone") {
+	if err == nil || !strings.Contains(err.Error(), "died: before it was ready: exit status 3; it last printed: gone") {
 		t.Errorf("%v\n%s", err, b.story())
 	}
 }
@@ -78,7 +78,7 @@ func TestWorkerEndsBeforeItsLeaseIsHandedOver(t *testing.T) {
 		_ = unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
 		return errors.New("there is no such process")
 	}
-	if _, err := b.run(context.Background()); err == nil || !strings.Contains(err.Error(), "describes): exit status 3") {
+	if _, err := b.run(context.Background()); err == nil || !strings.Contains(err.Error(), "died: before it was ready: exit status 3") {
 		t.Errorf("%v\n%s", err, b.story())
 	}
 	b.command.Args = []string{os.Args[0]}

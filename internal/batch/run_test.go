@@ -518,6 +518,7 @@ func TestWorkersThatCannotWork(t *testing.T) {
 	for _, test := range []struct{ kind, want string }{
 		{"unready", "did not say that it is ready within 50ms"},
 		{"early exit", "No module named 'model'"},
+		{"quiet exit", "exit status 0; a worker calls berth.worker"},
 		{"old", "version 99 of the protocol"},
 		{"impatient", "began with result instead of ready"},
 	} {

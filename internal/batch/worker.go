@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -103,7 +104,10 @@ func (w *worker) conclude(err error) error {
 	var f *failure
 	if errors.As(err, &f) && !w.withdrawn.Load() {
 		if f.cause == chunk.Died {
-			f.text += w.proc.exitText(w.grant.Why)
+			end := w.proc.exitText(w.grant.Why)
+			if f.text += end; !w.isReady && strings.HasPrefix(end, "exit status 0") {
+				f.text += "; a worker calls berth.worker, or speaks the protocol that berth help batch-protocol describes"
+			}
 		} else {
 			f.text += w.proc.lastPrinted()
 		}
@@ -146,9 +150,6 @@ func (w *worker) work() error {
 	}
 }
 
-// beforeReady is said of a process that ended before it spoke the protocol of workers.
-const beforeReady = "before it was ready (a worker calls berth.worker, or speaks the protocol that berth help batch-protocol describes): "
-
 func (w *worker) awaitReady() error {
 	started := time.Now()
 	limit := w.run.opt.ReadyTimeout
@@ -157,7 +158,7 @@ func (w *worker) awaitReady() error {
 		case a, more := <-w.proc.messages:
 			switch {
 			case !more || a.err != nil && !isNonsense(a.err):
-				return &failure{chunk.Died, beforeReady}
+				return &failure{chunk.Died, "before it was ready: "}
 			case a.err != nil:
 				return &failure{chunk.Nonsense, a.err.Error()}
 			case a.kind != messageReady:

@@ -37,6 +37,8 @@ func runTestWorker() {
 	case "early exit":
 		fmt.Fprintln(os.Stderr, "ModuleNotFoundError: No module named 'model'")
 		os.Exit(1)
+	case "quiet exit":
+		os.Exit(0)
 	case "old":
 		w.say(`{"type":"ready","protocol":99}`)
 		block()
