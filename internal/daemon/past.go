@@ -118,14 +118,18 @@ func (d *Daemon) handOver(done *remembered) {
 // remember takes the samples that are due, hands them over every few seconds, and returns
 // when more are due. Times on a grid take half the space.
 func (d *Daemon) remember(now time.Time, interval time.Duration, done *remembered) (next time.Time) {
-	d.hours.Look(now, d.ledger)
 	at := now.Truncate(interval)
-	if d.past.On() && !at.Equal(done.last) { // a slewed clock may wake it early
+	fresh := d.past.On() && !at.Equal(done.last)                                                 // a slewed clock may wake it early
+	due := (fresh || !d.past.On()) && (!now.Before(done.rest) || done.rest.Sub(now) > restEvery) // the clock may have gone back
+	if due {
+		done.rest = now.Add(restEvery)
+		d.hours.Look(now, d.ledger) // it walks all leases
+	}
+	if fresh {
 		done.last = at
 		list := d.recorder.Devices()
-		if !now.Before(done.rest) || done.rest.Sub(now) > restEvery { // the clock may have gone back
+		if due {
 			list = append(list, d.recorder.Rest(now)...)
-			done.rest = now.Add(restEvery)
 		}
 		done.held = append(done.held, moment{at, list})
 		if since := at.Sub(done.held[0].at); since >= heldFor || since < 0 || interval > heldFor {
