@@ -353,9 +353,9 @@ class Mapping(MapCase):
 
     def test_few_records_have_one_worker(self):
         with mock.patch.object(mapping, "HEAD_START", "1h"):
-            self.map(mapjobs.double, range(2000), batch=1, name="few")
+            self.map(mapjobs.double, range(2000), batch=1, name="head-start")
         self.nobody_is_left()
-        self.assertEqual([lease.holder.name for lease in berth.past_leases()].count("few"), 1)
+        self.assertEqual([lease.holder.name for lease in berth.past_leases()].count("head-start"), 1)
 
     def test_types_are_those_of_the_signature(self):
         for function in (berth.map, berth.imap):
