@@ -23,6 +23,7 @@ type period struct {
 	Period
 	up      map[time.Time]float64            // how many seconds of each step were measured
 	seconds map[string]map[time.Time]float64 // likewise for each device
+	watched map[string]map[time.Time]float64 // for how long the daemon watched it, whether it answered or not
 	begin   time.Time                        // of the first measurement
 }
 
@@ -56,8 +57,16 @@ func (s *period) weigh() {
 	for _, each := range s.Series["up"] {
 		s.up = at(each.Points)
 	}
+	s.watched = map[string]map[time.Time]float64{}
+	for uuid, points := range s.by("watched", "gpu") {
+		s.watched[uuid] = at(points)
+		s.seconds[uuid] = s.watched[uuid] // of a device that does not say how much memory it has
+	}
 	for uuid, points := range s.by("seconds", "gpu") {
 		s.seconds[uuid] = at(points)
+		if s.watched[uuid] == nil { // the samples of the last minutes
+			s.watched[uuid] = s.seconds[uuid]
+		}
 	}
 	for _, end := range sortedTimes(s.up) {
 		if measured := s.up[end]; measured > 0 {
@@ -185,7 +194,7 @@ func (s *period) perDevice() []api.DevicePeriod {
 func (s *period) oneDevice(uuid string) api.DevicePeriod {
 	of := func(question string) []api.QueryPoint { return s.by(question, "gpu")[uuid] }
 	d := api.DevicePeriod{GPU: uuid, States: map[gpu.State]float64{}, Reasons: map[string]float64{}}
-	seconds := s.seconds[uuid]
+	seconds, watched := s.seconds[uuid], s.watched[uuid]
 	if load, known := average(of("load"), seconds); known {
 		d.Utilization = gpu.Some(gpu.Percent(load))
 	}
@@ -199,7 +208,7 @@ func (s *period) oneDevice(uuid string) api.DevicePeriod {
 		d.Total = max(d.Total, gpu.MiB(p.Value))
 		d.Measured += seconds[p.Time]
 	}
-	d.Used, d.Leased, d.Foreign = integral(of("memory"), seconds)/hour, integral(of("leased"), seconds)/hour, integral(of("foreign"), seconds)/hour
+	d.Used, d.Leased, d.Foreign = integral(of("memory"), seconds)/hour, integral(of("leased"), watched)/hour, integral(of("foreign"), watched)/hour
 	busiest := at(of("busiest"))
 	for _, p := range of("leased") {
 		if most, known := busiest[p.Time]; p.Value > 0 && known && most < idle {
@@ -207,7 +216,7 @@ func (s *period) oneDevice(uuid string) api.DevicePeriod {
 		}
 	}
 	for _, each := range s.Series["state"] {
-		if spent := integral(each.Points, seconds); each.Labels["gpu"] == uuid && spent > 0 {
+		if spent := integral(each.Points, watched); each.Labels["gpu"] == uuid && spent > 0 {
 			d.States[gpu.State(each.Labels["state"])] += spent
 		}
 	}
@@ -217,9 +226,9 @@ func (s *period) oneDevice(uuid string) api.DevicePeriod {
 		}
 	}
 	for _, p := range of("healthy") {
-		d.Unhealthy += (1 - p.Value) * seconds[p.Time]
+		d.Unhealthy += (1 - p.Value) * watched[p.Time]
 	}
-	d.Drained = integral(of("drained"), seconds)
+	d.Drained = integral(of("drained"), watched)
 	d.Corrected, d.Uncorrected = amount(of("corrected")), amount(of("uncorrected"))
 	if points := of("energy"); len(points) > 0 {
 		d.Energy = gpu.Some(gpu.Joules(amount(points)))

@@ -77,6 +77,7 @@ func (p Period) Questions() []Question {
 	list := []Question{
 		{Name: "up", Expr: "sum(sum_over_time(up:seconds" + over + "))"},
 		{Name: "seconds", Expr: amount("gpu", "gpu_memory_total_mb:seconds")},
+		{Name: "watched", Expr: amount("gpu", `gpu_state:seconds{state="OPTIMAL"}`)}, // also while it does not answer
 		{Name: "load", Expr: mean("gpu_utilization_percent")},
 		{Name: "busiest", Expr: most("gpu_utilization_percent")},
 		{Name: "heat", Expr: most("gpu_temperature_celsius")},
