@@ -70,7 +70,11 @@ func (s *state) left(held *lease.Lease) bool {
 	return held.Implied && held.Binding == lease.ByTTL && held.State == lease.Active &&
 		!slices.ContainsFunc(held.Parts, func(p lease.Part) bool {
 			o := s.devices[p.GPU]
-			return o == nil || o.Sample == nil || o.owned[held.Key()] > 0
+			if o == nil || o.Sample == nil {
+				return true
+			}
+			_, used := o.owned[held.Key()] // also where an older lease of the process is charged for all of it
+			return used
 		})
 }
 
