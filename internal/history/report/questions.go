@@ -68,7 +68,8 @@ func (p Period) Questions() []Question {
 	// held adds up what the daemon has added up all the time. An earlier version of berth
 	// did not: of its time there are only samples.
 	held := func(by, metric, sampled string) string {
-		return "(" + amount(by, metric) + " and on () (sum(sum_over_time(gpu_service_lease_seconds_total:seconds{service=\"\"}" + over + ")) >= 0.95 * sum(sum_over_time(up:seconds" + over + ")))) or " + sampled
+		added := "on () (sum(sum_over_time(gpu_service_lease_seconds_total:seconds{service=\"\"}" + over + ")) >= 0.95 * sum(sum_over_time(up:seconds" + over + ")))"
+		return "(" + amount(by, metric) + " and " + added + ") or (" + sampled + " unless " + added + ")"
 	}
 	// The memory of a lease counts as measured where its use was.
 	measured := func(by string) string {
