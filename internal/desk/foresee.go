@@ -18,6 +18,7 @@ type foresight struct {
 
 	mu                   sync.Mutex // guards what follows
 	at                   time.Time
+	earlier              *earlier
 	likely, late, latest map[lease.Key]ledger.Foreseen // latest only if likely lacks the time of some
 
 	limitedAt time.Time
@@ -40,7 +41,8 @@ func (d *Desk) Estimate(k lease.Key) *api.Estimate {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if now := time.Now(); now.Sub(f.at) > foresightKept {
-		f.likely, f.late, f.latest = d.Ledger.Foresee(now, d.lasts(likelyShare)), d.Ledger.Foresee(now, d.lasts(lateShare)), nil
+		f.earlier = newEarlier(d.Peaks)
+		f.likely, f.late, f.latest = d.Ledger.Foresee(now, f.earlier.lasts(likelyShare)), d.Ledger.Foresee(now, f.earlier.lasts(lateShare)), nil
 		for _, one := range f.likely {
 			if one.At.IsZero() {
 				f.latest = d.Ledger.Foresee(now, atMost)
@@ -53,7 +55,7 @@ func (d *Desk) Estimate(k lease.Key) *api.Estimate {
 	if !found {
 		return nil
 	}
-	e := d.estimate(likely, f.late[k], f.latest[k])
+	e := f.earlier.estimate(likely, f.late[k], f.latest[k])
 	if passed := d.Ledger.Passed(k); e.Unknown != "" && passed > 0 {
 		e.Unknown += ", and " + words.Count(passed, "other") + " passed it meanwhile"
 	}
@@ -97,8 +99,8 @@ func (d *Desk) unknownStart(r lease.Request) string {
 func (d *Desk) estimateNew(r lease.Request) *api.Estimate {
 	d.foresight.asking.Lock()
 	defer d.foresight.asking.Unlock()
-	now := time.Now()
-	likely, err := d.Ledger.ForeseeNew(now, r, d.lasts(likelyShare))
+	now, runs := time.Now(), newEarlier(d.Peaks)
+	likely, err := d.Ledger.ForeseeNew(now, r, runs.lasts(likelyShare))
 	if err != nil {
 		return &api.Estimate{Unknown: err.Error()}
 	}
@@ -106,37 +108,37 @@ func (d *Desk) estimateNew(r lease.Request) *api.Estimate {
 	if likely.At.IsZero() {
 		latest, _ = d.Ledger.ForeseeNew(now, r, atMost)
 	} else {
-		late, _ = d.Ledger.ForeseeNew(now, r, d.lasts(lateShare))
+		late, _ = d.Ledger.ForeseeNew(now, r, runs.lasts(lateShare))
 	}
-	return d.estimate(likely, late, latest)
+	return runs.estimate(likely, late, latest)
 }
 
 // estimate returns what was foreseen, for people.
-func (d *Desk) estimate(likely, late, atLatest ledger.Foreseen) *api.Estimate {
-	var e api.Estimate
+func (e *earlier) estimate(likely, late, atLatest ledger.Foreseen) *api.Estimate {
+	var found api.Estimate
 	switch {
 	case !likely.At.IsZero():
-		e.Likely = &likely.At
+		found.Likely = &likely.At
 	case likely.Leaves:
-		e.Unknown = "it stops waiting before there is room"
+		found.Unknown = "it stops waiting before there is room"
 	case likely.Because != nil:
-		e.Unknown = d.endUnknown(likely.Because)
+		found.Unknown = e.endUnknown(likely.Because)
 	default:
-		e.Unknown = "nothing that ends by itself makes room for it"
+		found.Unknown = "nothing that ends by itself makes room for it"
 	}
 	switch {
-	case e.Likely != nil && !late.At.IsZero():
-		at := latest(late.At, *e.Likely)
-		e.Late = &at
-	case e.Likely == nil && !likely.Leaves && !atLatest.At.IsZero():
-		e.Latest = &atLatest.At
+	case found.Likely != nil && !late.At.IsZero():
+		at := latest(late.At, *found.Likely)
+		found.Late = &at
+	case found.Likely == nil && !likely.Leaves && !atLatest.At.IsZero():
+		found.Latest = &atLatest.At
 	}
-	return &e
+	return &found
 }
 
 // endUnknown says why nobody knows when a lease ends.
-func (d *Desk) endUnknown(l *lease.Lease) string {
-	longer := len(d.earlierRuns(l)) > 0
+func (e *earlier) endUnknown(l *lease.Lease) string {
+	longer := len(e.runs(l)) > 0
 	switch {
 	case l.Unchosen && longer:
 		return l.ID + " has run for longer than before and nobody chose its time limit"
@@ -148,27 +150,30 @@ func (d *Desk) endUnknown(l *lease.Lease) string {
 	return l.ID + " has no time limit and no history"
 }
 
+// earlier has how long earlier runs took. It asks once about each name, and once about
+// each user and kind, for a look ahead asks about the same ones again and again.
+type earlier struct {
+	peaks   *peaks.Peaks
+	ofNames map[peaks.Key]peaks.Lengths
+	ofKinds map[alike]peaks.Lengths
+}
+
+// alike names the runs of a kind that a user had, of any name.
+type alike struct {
+	user string
+	kind peaks.Kind
+}
+
+func newEarlier(p *peaks.Peaks) *earlier {
+	return &earlier{p, map[peaks.Key]peaks.Lengths{}, map[alike]peaks.Lengths{}}
+}
+
 // lasts returns how long leases last: as the given share of the earlier runs that tell it,
 // and no longer than their time limits. If no run tells it, they last as long as the limit
 // that somebody chose. A limit that nobody chose tells nothing but the latest end.
-func (d *Desk) lasts(share float64) ledger.Lasts {
-	type work struct {
-		peaks.Key
-		kind   peaks.Kind
-		chosen bool
-	}
-	known := map[work][]peaks.Run{} // a look ahead asks about the same ones again and again
+func (e *earlier) lasts(share float64) ledger.Lasts {
 	return func(held *lease.Lease, lasted time.Duration) (time.Duration, bool) {
-		of := work{peaks.KeyOf(held.Holder), peaks.KindOf(held), held.TimeLimit > 0 && !held.Unchosen}
-		runs, asked := known[of]
-		switch {
-		case keptByName(held):
-			runs = nil
-		case !asked:
-			runs = d.earlierRuns(held)
-			known[of] = runs
-		}
-		more, is := peaks.Remaining(runs, lasted, share)
+		more, is := e.runs(held).Remaining(lasted, share)
 		if left, limited := atMost(held, lasted); limited && (is && left < more || !is && !held.Unchosen) {
 			return left, true
 		}
@@ -176,18 +181,32 @@ func (d *Desk) lasts(share float64) ledger.Lasts {
 	}
 }
 
-// earlierRuns returns the runs that tell how long a lease lasts: those of the same name.
-// If there are none, and nobody chose a limit, whatever its user ran of the same kind
-// tells it. Services last as long as they are used.
-func (d *Desk) earlierRuns(l *lease.Lease) []peaks.Run {
+// runs returns the runs that tell how long a lease lasts: those of the same name. If there
+// are none, and nobody chose a limit, whatever its user ran of the same kind tells it.
+// Services last as long as they are used.
+func (e *earlier) runs(l *lease.Lease) peaks.Lengths {
 	if keptByName(l) {
 		return nil
 	}
 	chosen := l.TimeLimit > 0 && !l.Unchosen
-	if entry, _ := d.Peaks.Find(peaks.KeyOf(l.Holder)); len(entry.Runs) > 0 || chosen || l.Run.Kind == lease.OfService {
-		return entry.Runs
+	named := once(e.ofNames, peaks.KeyOf(l.Holder), func(k peaks.Key) peaks.Lengths {
+		entry, _ := e.peaks.Find(k)
+		return entry.Lengths()
+	})
+	if len(named) > 0 || chosen || l.Run.Kind == lease.OfService {
+		return named
 	}
-	return d.Peaks.OfKind(l.Holder.User, peaks.KindOf(l))
+	return once(e.ofKinds, alike{l.Holder.User, peaks.KindOf(l)}, func(a alike) peaks.Lengths { return e.peaks.OfKind(a.user, a.kind) })
+}
+
+// once returns what is known of a key, and finds it if nobody has asked.
+func once[K comparable, V any](known map[K]V, k K, find func(K) V) V {
+	v, asked := known[k]
+	if !asked {
+		v = find(k)
+		known[k] = v
+	}
+	return v
 }
 
 // keptByName reports whether the holder of a lease keeps it for as long as it likes, so

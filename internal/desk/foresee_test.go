@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -36,7 +37,7 @@ func TestLasts(t *testing.T) {
 	add("ada", "notebook", "program", 480)
 	add("bob", "train", "job", 1000)
 	add("carol", "old", "", 1000) // an earlier berth did not note the kind
-	d := New(Parts{Peaks: known})
+	runs := newEarlier(known)
 	minutes := func(n int) time.Duration { return time.Duration(n) * time.Minute }
 	job := func(user, name string, limit int, unchosen bool) lease.Lease {
 		return lease.Lease{Holder: lease.Holder{User: user, Name: name}, Run: lease.Run{Kind: lease.OfJob}, TimeLimit: minutes(limit), Unchosen: unchosen}
@@ -74,11 +75,47 @@ func TestLasts(t *testing.T) {
 		{job("dora", "new", 0, false), 5, -1, -1},
 	} {
 		for share, want := range map[float64]int{likelyShare: c.likely, lateShare: c.late} {
-			got, is := d.lasts(share)(&c.of, minutes(c.lasted))
+			got, is := runs.lasts(share)(&c.of, minutes(c.lasted))
 			if is != (want >= 0) || is && got != minutes(want) {
 				t.Errorf("%d: with %g it lasts %v (%v), want %d min", i, share, got, is, want)
 			}
 		}
+	}
+}
+
+// What a user ran of a kind is looked at once, however many new names the user has: four
+// times as many take about four times the memory, and not sixteen times.
+func TestEarlierRunsAreLookedAtOnce(t *testing.T) {
+	allocated := func(names int) uint64 {
+		known := peaks.New()
+		leases := make([]lease.Lease, names)
+		for i := range names {
+			for n := range 10 {
+				known.Add(peaks.Key{User: "ada", Name: fmt.Sprint("old-", i)}, peaks.Run{Seconds: float64(60 + n), Kind: "job"}, time.Unix(int64(i), 0))
+			}
+			leases[i] = lease.Lease{Holder: lease.Holder{User: "ada", Name: fmt.Sprint("new-", i)}, Run: lease.Run{Kind: lease.OfJob}}
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		runs := newEarlier(known)
+		for _, share := range []float64{likelyShare, lateShare} {
+			lasts := runs.lasts(share)
+			for i := range leases {
+				if more, is := lasts(&leases[i], 0); !is || more < time.Minute {
+					t.Fatalf("%s lasts %v (%v)", leases[i].Holder.Name, more, is)
+				}
+			}
+		}
+		for i := range leases {
+			if text := runs.endUnknown(&leases[i]); !strings.Contains(text, "longer than before") {
+				t.Fatalf("%s: %s", leases[i].Holder.Name, text)
+			}
+		}
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	if few, many := allocated(100), allocated(400); many > 7*few {
+		t.Errorf("100 names take %d bytes, and 400 take %d", few, many)
 	}
 }
 

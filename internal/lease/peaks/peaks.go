@@ -13,6 +13,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -94,20 +95,27 @@ func (e *Entry) Seconds() float64 {
 	return sum / float64(max(len(e.Runs), 1))
 }
 
+// Lengths holds how many seconds each of some runs took, in order.
+type Lengths []float64
+
+// Lengths returns how long the last runs took.
+func (e *Entry) Lengths() Lengths {
+	l := make(Lengths, len(e.Runs))
+	for i, r := range e.Runs {
+		l[i] = r.Seconds
+	}
+	slices.Sort(l)
+	return l
+}
+
 // Remaining returns how much longer a run takes that has taken this long already. Of the
 // earlier runs that took longer, the given share took at most that. It returns false if
 // there is none.
-func Remaining(runs []Run, taken time.Duration, share float64) (time.Duration, bool) {
-	var longer []float64
-	for _, r := range runs {
-		if r.Seconds > taken.Seconds() {
-			longer = append(longer, r.Seconds)
-		}
-	}
+func (l Lengths) Remaining(taken time.Duration, share float64) (time.Duration, bool) {
+	longer := l[sort.Search(len(l), func(i int) bool { return l[i] > taken.Seconds() }):]
 	if len(longer) == 0 {
 		return 0, false
 	}
-	slices.Sort(longer)
 	at := min(int(math.Ceil(share*float64(len(longer)))), len(longer)) - 1
 	return time.Duration(longer[max(at, 0)]*float64(time.Second)) - taken, true
 }
@@ -252,22 +260,24 @@ func (p *Peaks) Find(key Key) (Entry, bool) {
 	return e.clone(), true
 }
 
-// OfKind returns the last runs of a kind that a user had, of any name, in no order.
-func (p *Peaks) OfKind(user string, kind Kind) []Run {
+// OfKind returns how long the last runs of a kind took that a user had, of any name. It
+// looks at everything that is known: who asks about many leases asks once.
+func (p *Peaks) OfKind(user string, kind Kind) Lengths {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	var runs []Run
+	var l Lengths
 	for _, e := range p.entries {
 		if e.User != user {
 			continue
 		}
 		for _, r := range e.Runs {
 			if r.Kind == kind {
-				runs = append(runs, r)
+				l = append(l, r.Seconds)
 			}
 		}
 	}
-	return runs
+	p.mu.Unlock()
+	slices.Sort(l)
+	return l
 }
 
 // All returns everything that is known, ordered by user, name and step.
