@@ -292,7 +292,7 @@ func TestWaitingForAQuota(t *testing.T) {
 		if e.Quota == nil || !errors.Is(e.Quota, quota.ErrQuota) || e.Refusal != nil {
 			t.Errorf("b waits for %v and %v", e.Quota, e.Refusal)
 		}
-		if err := k.refused(want("c", 10, service("s"))); !errors.Is(err, quota.ErrQuota) || !strings.Contains(err.Error(), "b is ahead") {
+		if err := k.refused(want("c", 10, service("s"))); !errors.Is(err, quota.ErrQuota) || !strings.Contains(err.Error(), "it is behind b") {
 			t.Errorf("c was refused with %v", err)
 		}
 		k.grant(want("d", 70))
