@@ -1,7 +1,6 @@
 package desk
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,11 +125,11 @@ func QuotaText(err error, of lease.Holder, by access.Actor) string {
 	case !errors.As(err, &limit):
 		return err.Error()
 	case of.Owner() == lease.OwnerOf(&by):
-		return limit.Text
+		return limit.Error()
 	case access.May(by, access.Inspect, access.Of(access.Held, of.UID, of.User)) != nil:
 		return "a limit of its user is in the way"
 	}
-	return cmp.Or(limit.Others, limit.Text)
+	return limit.Others()
 }
 
 // ownedBy returns the service as an object that belongs to its user.

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -65,14 +66,41 @@ func TestLimitedIsToldFromTheMachine(t *testing.T) {
 			if err == nil || quota.KindOf(err) != "user" || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s waits for %v", id, err)
 			}
-			if limit := (*quota.LimitError)(nil); errors.As(err, &limit) && (limit.Others == "" || strings.Contains(limit.Others, "your")) {
-				t.Errorf("others are told of %s: %s", id, limit.Others)
+			if limit := (*quota.LimitError)(nil); errors.As(err, &limit) && (strings.Contains(limit.Others(), "your")) {
+				t.Errorf("others are told of %s: %s", id, limit.Others())
 			}
 		}
 		if len(found) != 2 || quota.KindOf(nil) != "" {
 			t.Errorf("limits keep %v", found)
 		}
 	})
+}
+
+// What keeps requests is told without a text for each, which few read.
+func TestLimitedMakesNoTexts(t *testing.T) {
+	const waiting = 1000
+	w := newWorld()
+	w.settings.Limits = limited(1, memoryLimit(2000))
+	k := w.start(t)
+	k.device(0, 10_000)
+	k.grant(want("a", 1500))
+	leave := k.sit()
+	for i := range waiting {
+		r := want(fmt.Sprint("w-", i), gpu.MiB(waiting-i)) // half of them are only behind one that waits
+		r.GPUs, r.Requested, r.Deadline = 1, time.Now(), time.Now().Add(time.Hour)
+		k.waiters[&r] = &waiter{request: &r, done: make(chan outcome, 1)}
+		if _, err := k.apply(lease.Ask{Request: &r}, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k.effects = k.effects[:0]
+	leave()
+	if found := k.Limited(); len(found) != waiting {
+		t.Fatalf("limits keep %d of %d", len(found), waiting)
+	}
+	if made := testing.AllocsPerRun(5, func() { k.Limited() }) / waiting; made > 6 {
+		t.Errorf("each of %d requests takes %.1f allocations", waiting, made)
+	}
 }
 
 // A request that waits for a limit of its user keeps no room from others, and no

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -44,8 +45,8 @@ var ErrForbidden = errors.New("its service does not allow it")
 // AdmitError reports that the settings of a service refuse a request.
 type AdmitError struct {
 	Service string
-	Err     error // ErrService, ErrAlike, ErrUser, ErrMaxMemory, ErrMinMemory or ErrQuota
-	Text    string
+	Err     error  // ErrService, ErrAlike, ErrUser, ErrMaxMemory, ErrMinMemory or ErrQuota
+	Text    string // empty if the numbers say it
 
 	// Later is true if the request may be admitted once the service has released
 	// something. Then the request may wait.
@@ -55,7 +56,21 @@ type AdmitError struct {
 }
 
 func (e *AdmitError) Error() string {
-	return fmt.Sprintf("service %s: %s", e.Service, e.Text)
+	return fmt.Sprintf("service %s: %s", e.Service, cmp.Or(e.Text, e.overQuota()))
+}
+
+// overQuota says how a request is over the quota.
+func (e *AdmitError) overQuota() string {
+	total, q, used := e.Asked, e.Limit, e.InUse
+	switch {
+	case q.Memory > 0 && total.Memory > q.Memory:
+		return fmt.Sprintf("%s is more than its whole quota of %s", total.Memory.ExactBeside(q.Memory), q.Memory.ExactBeside(total.Memory))
+	case q.Slots > 0 && total.Slots > q.Slots:
+		return fmt.Sprintf("%d slots are more than its whole quota of %d", total.Slots, q.Slots)
+	case q.Memory > 0 && used.Memory+total.Memory > q.Memory:
+		return fmt.Sprintf("%s of its quota of %s are in use, and the request is for %s", used.Memory.ExactBeside(q.Memory, total.Memory), q.Memory.ExactBeside(used.Memory, total.Memory), total.Memory.ExactBeside(used.Memory, q.Memory))
+	}
+	return fmt.Sprintf("%d of its quota of %d slots are in use, and the request is for %d", used.Slots, q.Slots, total.Slots)
 }
 
 func (e *AdmitError) Unwrap() error { return e.Err }
@@ -112,25 +127,12 @@ func WithoutPrecedence(r lease.Request) lease.Request {
 // WithinQuota refuses a request that would take a service over its quota. The
 // ledger checks a waiting request again each time before it grants it.
 func WithinQuota(s Service, r *lease.Request, used lease.Usage) error {
-	total := r.Total()
-	refuse := func(later bool, format string, args ...any) error {
-		return &AdmitError{
-			Service: s.Name, Err: ErrQuota, Later: later, Text: fmt.Sprintf(format, args...),
-			Asked: total, Limit: s.Quota, InUse: used,
-		}
+	total, q := r.Total(), s.Quota
+	never := q.Memory > 0 && total.Memory > q.Memory || q.Slots > 0 && total.Slots > q.Slots
+	if !never && (q.Memory <= 0 || used.Memory+total.Memory <= q.Memory) && (q.Slots <= 0 || used.Slots+total.Slots <= q.Slots) {
+		return nil
 	}
-	q := s.Quota
-	switch {
-	case q.Memory > 0 && total.Memory > q.Memory:
-		return refuse(false, "%s is more than its whole quota of %s", total.Memory.ExactBeside(q.Memory), q.Memory.ExactBeside(total.Memory))
-	case q.Slots > 0 && total.Slots > q.Slots:
-		return refuse(false, "%d slots are more than its whole quota of %d", total.Slots, q.Slots)
-	case q.Memory > 0 && used.Memory+total.Memory > q.Memory:
-		return refuse(true, "%s of its quota of %s are in use, and the request is for %s", used.Memory.ExactBeside(q.Memory, total.Memory), q.Memory.ExactBeside(used.Memory, total.Memory), total.Memory.ExactBeside(used.Memory, q.Memory))
-	case q.Slots > 0 && used.Slots+total.Slots > q.Slots:
-		return refuse(true, "%d of its quota of %d slots are in use, and the request is for %d", used.Slots, q.Slots, total.Slots)
-	}
-	return nil
+	return &AdmitError{Service: s.Name, Err: ErrQuota, Later: !never, Asked: total, Limit: q, InUse: used}
 }
 
 // Within returns how much of amount on each device the service may have beside used; zero

@@ -23,16 +23,69 @@ type LimitError struct {
 	Name   string // of the setting: memory_mb, slots, leases, …
 	Source string
 	Group  string // whose members have the limit together; empty if the user has it
-	Text   string
-	Others string // the same for who is not the user; empty if Text does for everybody
 	Err    error  // ErrCrowded or ErrLimit
 
 	// Later is true if the request may be granted once the user, or the group,
 	// has released something. Then the request may wait.
 	Later bool
+
+	// The text is made when somebody asks: most refusals of requests that wait are not read.
+	text              string // all of it, if there are no numbers
+	behind            string // the request ahead that waits for the limit, if it is that
+	asked, most, used int64  // else what does not fit
 }
 
-func (e *LimitError) Error() string { return e.Text }
+// Error says it to the user.
+func (e *LimitError) Error() string {
+	switch {
+	case e.text != "":
+		return e.text
+	case e.behind != "" && e.Group != "":
+		return "it is behind " + e.behind + ", which waits for the limits of " + e.Group
+	case e.behind != "":
+		return "it is behind " + e.behind + ", which waits for your limits"
+	}
+	_, most, _ := e.amounts()
+	if e.Group != "" {
+		return e.compare("the limit of "+most+" that members of "+e.Group+" have together", "they hold")
+	}
+	return e.compare("your limit of "+most, "you hold")
+}
+
+// Others says it to who is not the user.
+func (e *LimitError) Others() string {
+	switch {
+	case e.text != "" || e.Group != "":
+		return e.Error()
+	case e.behind != "":
+		return "it is behind " + e.behind + ", which waits for the limits of its user"
+	}
+	_, most, _ := e.amounts()
+	return e.compare("the limit of "+most+" of its user", "who holds")
+}
+
+// compare says how a request is over a limit.
+func (e *LimitError) compare(limit, holder string) string {
+	asked, _, used := e.amounts()
+	if !e.Later {
+		return fmt.Sprintf("%s is more than %s (%s); %s %s", asked, limit, e.Source, holder, used)
+	}
+	verb := "is"
+	if e.Name != "memory_mb" && used != "1" {
+		verb = "are"
+	}
+	return fmt.Sprintf("%s of %s %s in use (%s), and the request is for %s", used, limit, verb, e.Source, asked)
+}
+
+// amounts writes what was asked for, the limit and what is used of it.
+func (e *LimitError) amounts() (asked, most, used string) {
+	noun := map[string]string{"slots": "slot", "leases": "lease", "gpus": "GPU"}[e.Name]
+	if noun == "" {
+		asked, most, used := gpu.MiB(e.asked), gpu.MiB(e.most), gpu.MiB(e.used)
+		return asked.ExactBeside(most), most.ExactBeside(asked), used.ExactBeside(most, asked)
+	}
+	return words.Count(e.asked, noun), words.Count(e.most, noun), fmt.Sprint(e.used)
+}
 
 func (e *LimitError) Unwrap() error { return e.Err }
 
@@ -42,7 +95,7 @@ func (e *LimitError) Unwrap() error { return e.Err }
 func Apply(l *lease.Limits, r *lease.Request) error {
 	if l.Uncertain {
 		return &LimitError{Name: "groups", Err: ErrLimit,
-			Text: "groups have limits here, and the daemon cannot tell which groups you are in: call over its Unix socket"}
+			text: "groups have limits here, and the daemon cannot tell which groups you are in: call over its Unix socket"}
 	}
 	if service, given := l.Service.Get(); given && r.Holder.Service == "" {
 		r.Holder.Service = service
@@ -53,7 +106,7 @@ func Apply(l *lease.Limits, r *lease.Request) error {
 	}
 	if allowed, said := l.Named.Get(); said && !allowed && r.Binding == lease.ByName {
 		return &LimitError{Name: "named_leases", Source: l.Named.Source, Err: ErrLimit,
-			Text: fmt.Sprintf("you may hold no named leases (%s): bind the lease to a process, or give it a ttl", l.Named.Source)}
+			text: fmt.Sprintf("you may hold no named leases (%s): bind the lease to a process, or give it a ttl", l.Named.Source)}
 	}
 	if most, limited := l.LongestTime.Get(); limited {
 		switch {
@@ -83,7 +136,7 @@ func MayLast(l *lease.Limits, ttl time.Duration) error {
 func tooLong(name, what string, asked time.Duration, l lease.Limit[time.Duration]) error {
 	has, most := sameUnit(asked, l.Or(0))
 	return &LimitError{Name: name, Source: l.Source, Err: ErrLimit,
-		Text: fmt.Sprintf("%s of %s is longer than your limit of %s (%s)", what, has, most, l.Source)}
+		text: fmt.Sprintf("%s of %s is longer than your limit of %s (%s)", what, has, most, l.Source)}
 }
 
 // sameUnit writes two lengths of time in the largest unit that both are whole numbers of,
@@ -109,7 +162,7 @@ func TooManyWait(b *lease.Book, h lease.Holder, l *lease.Limits) error {
 		return nil
 	}
 	return &LimitError{Name: "waiting", Source: l.Waiting.Source, Err: ErrCrowded,
-		Text: fmt.Sprintf("%s of yours %s already, and your limit is %d (%s)", words.Count(has-1, "request"), words.Form(has-1, "waits", "wait"), most, l.Waiting.Source)}
+		text: fmt.Sprintf("%s of yours %s already, and your limit is %d (%s)", words.Count(has-1, "request"), words.Form(has-1, "waits", "wait"), most, l.Waiting.Source)}
 }
 
 // Within refuses a grant that would take a user, or a group, over what they may
@@ -147,7 +200,7 @@ func WithinGPUs(b *lease.Book, l *lease.Limits, r *lease.Request) error {
 		return nil
 	}
 	own := bounds{}
-	return own.refuse("gpus", l.GPUs.Source, more <= most, words.Count(more, "GPU"), words.Count(most, "GPU"), fmt.Sprint(used))
+	return own.refuse("gpus", l.GPUs.Source, int64(more), int64(most), int64(used))
 }
 
 func limitOf[T any](most gpu.Opt[T], source string) lease.Limit[T] {
@@ -164,37 +217,22 @@ type bounds struct {
 
 func (b *bounds) within(used lease.Count, more lease.Usage, leases int) error {
 	if most, limited := b.memory.Get(); limited && more.Memory > 0 && used.Memory+more.Memory > most {
-		return b.refuse("memory_mb", b.memory.Source, more.Memory <= most, more.Memory.ExactBeside(most), most.ExactBeside(more.Memory), used.Memory.ExactBeside(most, more.Memory))
+		return b.refuse("memory_mb", b.memory.Source, int64(more.Memory), int64(most), int64(used.Memory))
 	}
 	if most, limited := b.slots.Get(); limited && more.Slots > 0 && used.Slots+more.Slots > most {
-		return b.refuse("slots", b.slots.Source, more.Slots <= most, words.Count(more.Slots, "slot"), words.Count(most, "slot"), fmt.Sprint(used.Slots))
+		return b.refuse("slots", b.slots.Source, int64(more.Slots), int64(most), int64(used.Slots))
 	}
 	if most, limited := b.leases.Get(); limited && leases > 0 && used.Leases+leases > most {
-		return b.refuse("leases", b.leases.Source, leases <= most, words.Count(leases, "lease"), words.Count(most, "lease"), fmt.Sprint(used.Leases))
+		return b.refuse("leases", b.leases.Source, int64(leases), int64(most), int64(used.Leases))
 	}
 	return nil
 }
 
 // refuse says which limit is in the way of a request for some amount.
-func (b *bounds) refuse(name, source string, later bool, asked, most, used string) error {
-	e := &LimitError{Name: name, Source: source, Group: b.group, Later: later, Err: ErrLimit}
+func (b *bounds) refuse(name, source string, asked, most, used int64) error {
+	e := &LimitError{Name: name, Source: source, Group: b.group, Later: asked <= most, Err: ErrLimit, asked: asked, most: most, used: used}
 	if name == "leases" && b.group == "" {
 		e.Err = ErrCrowded
-	}
-	say := func(limit, holder string) string {
-		if !later {
-			return fmt.Sprintf("%s is more than %s (%s); %s %s", asked, limit, source, holder, used)
-		}
-		verb := "is"
-		if name != "memory_mb" && used != "1" {
-			verb = "are"
-		}
-		return fmt.Sprintf("%s of %s %s in use (%s), and the request is for %s", used, limit, verb, source, asked)
-	}
-	if b.group != "" {
-		e.Text = say("the limit of "+most+" that members of "+b.group+" have together", "they hold")
-	} else {
-		e.Text, e.Others = say("your limit of "+most, "you hold"), say("the limit of "+most+" of its user", "who holds")
 	}
 	return e
 }

@@ -168,11 +168,7 @@ func Lacking(r *lease.Request, err error) lease.Allowance {
 // WaitAhead refuses a request because another one is ahead of it in the queue and
 // waits for an allowance that both need.
 func WaitAhead(first *lease.Request, lacks lease.Allowance) *LimitError {
-	e := &LimitError{Err: ErrLimit, Group: lacks.Group, Later: true, Text: "it is behind " + first.ID + ", which waits for your limits", Others: "it is behind " + first.ID + ", which waits for the limits of its user"}
-	if lacks.Group != "" {
-		e.Text, e.Others = "it is behind "+first.ID+", which waits for the limits of "+lacks.Group, ""
-	}
-	return e
+	return &LimitError{Err: ErrLimit, Group: lacks.Group, Later: true, behind: first.ID}
 }
 
 // KindOf says whose allowance an error is about that refuses a request for now: that of its
