@@ -167,8 +167,8 @@ class OfStatus:
         return DeviceMemory(self.device.memory_total_mb, getattr(self.sample, "memory_used_mb", None), held, count, allocated)
 
 
-class Several(Generic[Item]):
-    """Lets an answer be used like the first list in it."""
+class Listed(Generic[Item]):
+    """Lets an answer be used like the list that it is."""
 
     def _items(self) -> List[Item]:
         kinds = _kinds(type(self))  # type: ignore[arg-type]
@@ -183,6 +183,14 @@ class Several(Generic[Item]):
 
     def __getitem__(self, index: int) -> Item:
         return self._items()[index]
+
+
+class Several(Listed[Item]):
+    """Lets an answer be used like the first list in it. It has more than that, so it is
+    true also where this list is empty."""
+
+    def __bool__(self) -> bool:
+        return True
 
 
 @functools.lru_cache(maxsize=None)

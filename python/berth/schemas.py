@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional
 
-from .answer import Answer, OfLease, OfOptimization, OfStatus, OfUser, Several, Time, _dict, _list, _new
+from .answer import Answer, Listed, OfLease, OfOptimization, OfStatus, OfUser, Several, Time, _dict, _list, _new
 
 
 class Acknowledgement(Answer):
@@ -957,7 +957,7 @@ class Sample(Answer):
     process_utilization_percent: Dict[int, float] = _dict()
 
 
-class History(Several[Sample], Answer):
+class History(Listed[Sample], Answer):
     """History is a list of samples, oldest first."""
 
     samples: List[Sample] = _list()

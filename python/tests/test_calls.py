@@ -258,6 +258,15 @@ class Deciding(DaemonCase):
         self.assertEqual((list(berth.orphans()), len(berth.orphans())), ([], 0))
         self.assertEqual(list(berth.alerts()), berth.alerts().alerts)
 
+    def test_an_answer_is_true_also_where_its_first_list_is_empty(self):
+        made = berth.answers
+        strays = made.Strays(foreign=[made.Stray(pid=1)])
+        for answer in (made.Leases(waiting=[made.Waiting(id="a")]), strays, made.Alerts(), made.StatusAll()):
+            with self.subTest(type(answer).__name__):
+                self.assertIs(bool(answer), True)
+                self.assertEqual(len(answer), 0)
+        self.assertIs(bool(berth.answers.History()), False)
+
     def test_answers_are_json(self):
         berth.allocate("one", 64, gpu=0)
         self.addCleanup(berth.deallocate, "one")

@@ -182,7 +182,7 @@ var answers = map[string]struct{ name, base string }{
 	"Alert": {}, "Alerts": {base: "Several[Alert]"}, "Batch": {}, "Check": {}, "ConfigField": {name: "Setting"}, "Device": {},
 	"DeviceAvailable": {name: "Available"}, "Drained": {}, "Ended": {}, "Energy": {}, "Explanation": {}, "GPUConfig": {}, "Job": {},
 	"HolderUntil": {name: "InTheWay"}, "Lease": {name: "Allocation", base: "OfLease"}, "LeasePart": {name: "Part"}, "Leases": {base: "Several[Allocation]"},
-	"Measured": {}, "Monitoring": {}, "Optimization": {base: "OfOptimization"}, "PastLease": {}, "Ready": {}, "Samples": {name: "History", base: "Several[Sample]"},
+	"Measured": {}, "Monitoring": {}, "Optimization": {base: "OfOptimization"}, "PastLease": {}, "Ready": {}, "Samples": {name: "History", base: "Listed[Sample]"},
 	"Service": {name: "Program"}, "Status": {base: "OfStatus"}, "StatusAll": {base: "Several[Status]"}, "Strays": {base: "Several[Stray]"}, "TemperatureForecast": {name: "Forecast"}, "Throttle": {}, "Trend": {},
 	"Waiting": {base: "OfUser"}, "Whoami": {},
 }
@@ -205,7 +205,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional
 
-from .answer import Answer, OfLease, OfOptimization, OfStatus, OfUser, Several, Time, _dict, _list, _new
+from .answer import Answer, Listed, OfLease, OfOptimization, OfStatus, OfUser, Several, Time, _dict, _list, _new
 `)
 	var names []string
 	written := map[string]bool{}
