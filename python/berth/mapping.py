@@ -347,8 +347,10 @@ class _Call:
             "memory": None if memory is None else "%dMiB" % asked(memory), "where": where, "service": service,
             "timeout": time_limit("map", "timeout", timeout),
             "ready_timeout": time_limit("map", "ready_timeout", ready_timeout), "cost": "none" if self._in_turn else None,
-            "head_start": None if elsewhere or (expect or 0) > MANY else HEAD_START, "output_format": "numbered", "expect": expect,
+            "output_format": "numbered", "expect": expect,
         }) + elsewhere  # fmt: skip
+        # By a variable, not by the flag: an older berth run passes it over.
+        self._variables = {} if elsewhere or (expect or 0) > MANY else {"BERTH_HEAD_START": HEAD_START}
 
     def outcomes(self) -> Iterator[List[Outcome]]:
         """Gives the outcomes as they come, several at a time."""
@@ -380,7 +382,8 @@ class _Call:
 
     def _run(self, chunks: Iterator[bytes], program: str, folder: Optional[str]) -> Iterator[List[Outcome]]:
         came = 0
-        with Runner("map", self._command + ["--", self._python, program], self._progress, folder=folder) as runner:
+        command = self._command + ["--", self._python, program]
+        with Runner("map", command, self._progress, folder=folder, variables=self._variables) as runner:
             for lines in runner.answers(chunks, self._room):
                 yield self._drain()
                 if lines:

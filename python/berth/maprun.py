@@ -17,8 +17,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import types
 import weakref
-from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Tuple, Union
+from typing import Any, Callable, Deque, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
 from .client import BerthError, Client
 from .forks import disown_in_children
@@ -127,9 +128,13 @@ def _berth(who: str) -> str:
 
 class Runner:
     """``berth run``, fed with lines and answering with lines. ``progress`` shows all
-    that it says, ``prints`` what its workers print."""
+    that it says, ``prints`` what its workers print. ``variables`` are for it where the
+    environment has none of these names."""
 
-    def __init__(self, who: str, command: List[str], progress: bool = True, prints: bool = False, folder: Optional[str] = None):
+    def __init__(
+        self, who: str, command: List[str], progress: bool = True, prints: bool = False, folder: Optional[str] = None,
+        variables: Mapping[str, str] = types.MappingProxyType({}),
+    ):  # fmt: skip
         self._who = who
         self._forward, self._prints = progress, prints
         self._owner = os.getpid()
@@ -142,7 +147,7 @@ class Runner:
         inherit = progress and _is_terminal(sys.stderr)
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None if inherit else subprocess.PIPE,
-            bufsize=0, cwd=folder, start_new_session=True,  # an interrupt of the terminal reaches this process, which stops it
+            bufsize=0, cwd=folder, env={**variables, **os.environ}, start_new_session=True,  # an interrupt of the terminal reaches this process, which stops it
         )  # fmt: skip
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None

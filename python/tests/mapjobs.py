@@ -13,6 +13,10 @@ def batches(numbers):
     return [[n, len(numbers), os.getpid()] for n in numbers]
 
 
+def environment(name):
+    return os.environ.get(name)
+
+
 def load():
     with open(os.environ["MAP_LOADED"], "a") as file:
         file.write("%d\n" % os.getpid())

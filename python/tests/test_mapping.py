@@ -347,7 +347,7 @@ class Mapping(MapCase):
     def test_each_is_told_once(self):
         for function in (mapjobs.twice, mapjobs.length):
             said = io.StringIO()
-            with contextlib.redirect_stderr(said), mock.patch.object(mapping, "HEAD_START", None), self.assertRaises(berth.MapError):
+            with contextlib.redirect_stderr(said), mock.patch.object(mapping, "HEAD_START", "0s"), self.assertRaises(berth.MapError):
                 berth.map(function, ["a"] * 200, batch=1)
             self.assertEqual(said.getvalue().count("give each=True"), 1, said.getvalue())
 
@@ -356,6 +356,16 @@ class Mapping(MapCase):
             self.map(mapjobs.double, range(2000), batch=1, name="head-start")
         self.nobody_is_left()
         self.assertEqual([lease.holder.name for lease in berth.past_leases()].count("head-start"), 1)
+
+    def test_the_head_start_is_not_inherited_by_workers(self):
+        self.assertEqual(self.map(mapjobs.environment, ["BERTH_HEAD_START", "BERTH_WORKER_PROTOCOL"], each=True), [None, "1"])
+
+    def test_a_berth_without_a_head_start(self):
+        older = self.path / "older"
+        older.write_text('#!/bin/sh\ncase "$*" in *--head-start*) exit 2;; esac\nunset BERTH_HEAD_START\nexec "%s" "$@"\n' % BINARY)
+        older.chmod(0o755)
+        with mock.patch.dict(os.environ, BERTH_BIN=str(older)):
+            self.assertEqual(self.map(mapjobs.double, [1, 2]), [2, 4])
 
     def test_types_are_those_of_the_signature(self):
         for function in (berth.map, berth.imap):

@@ -25,7 +25,7 @@ import (
 type Command struct {
 	Args []string  // the program and its arguments
 	Dir  string    // folder where it runs; empty means the current one
-	Env  []string  // KEY=VALUE, added to the environment of this process
+	Env  []string  // KEY=VALUE, added to the environment of this process, or KEY, removed from it
 	Log  io.Writer // gets what workers print; nil drops it
 }
 

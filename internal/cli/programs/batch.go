@@ -54,6 +54,10 @@ func HoldOver(c *client.Client) func(context.Context, api.LeaseRequest) (Held, e
 	}
 }
 
+// HeadStart is the variable with the head start of a run. It is of that run: workers do not
+// inherit it.
+const HeadStart = "BERTH_HEAD_START"
+
 // BatchOptions select what to run, with which workers, and where.
 type BatchOptions struct {
 	batch.Options // OpenBatch sets Start and Leases

@@ -29,7 +29,7 @@ func newCrew(ctx context.Context, d Daemon, o BatchOptions) (*crew, error) {
 	if c.places, err = newPlaces(ctx, d, o, cexec.Torch(program)); err != nil {
 		return nil, err
 	}
-	if c.workers, err = worker.NewStarter(worker.Command{Args: o.Command, Log: o.Log}); err != nil {
+	if c.workers, err = worker.NewStarter(worker.Command{Args: o.Command, Env: []string{HeadStart}, Log: o.Log}); err != nil {
 		return nil, err
 	}
 	c.begin = c.workers.Begin

@@ -105,7 +105,7 @@ leases. A host that goes is tried again, and its records go to others. With
 	flags.IntVar(&o.batch, "batch", 128, "send at most `N` records at a time")
 	flags.IntVar(&o.perGPU, "workers-per-gpu", 1, "start at most `N` workers on each GPU")
 	flags.IntVar(&o.workers, "workers", 0, "start at most `N` workers in all\n(default: as many as fit)")
-	flags.Var(&o.headStart, "head-start", "the first worker is alone for this `TIME`, and\nothers come if records are left (default: none)")
+	flags.Var(&o.headStart, "head-start", "the first worker is alone for this `TIME`, and\nothers come if records are left\n(default: BERTH_HEAD_START, none unless set)")
 	flags.StringVar(&o.gpus, "gpus", "all", "use at most `N` GPUs")
 	flags.Var(&o.memory, "memory", "lease memory of this `SIZE` for each worker, as in\n8GiB (default: none)")
 	flags.StringVar(&o.where, "where", "", "use GPUs that meet this `RULE`, as in 'name~H200'")
@@ -173,6 +173,11 @@ func (o *runOptions) run(ctx context.Context) error {
 
 // options returns the options that the command line gives.
 func (o *runOptions) options() (batch.Options, int, error) {
+	if text := o.Getenv(programs.HeadStart); text != "" && !o.headStart.Known() {
+		if err := o.headStart.Set(text); err != nil {
+			return batch.Options{}, 0, console.Usage("%s: %v", programs.HeadStart, err)
+		}
+	}
 	options := batch.Options{
 		Input:   record.Spec{Paths: o.inputs, Format: record.Format(o.inputFormat)},
 		Command: o.command, Spool: o.spool, Output: o.output, Expect: o.expect, Force: o.force, Workers: o.workers,

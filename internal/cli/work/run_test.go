@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -44,6 +45,38 @@ func TestProgressIsToldOnce(t *testing.T) {
 	}
 	if got := strings.Count(err.String(), "\n"); got != 3 || strings.Count(err.String(), "berth: 0 of 2,000 records") != 1 {
 		t.Error(err.String())
+	}
+}
+
+// The head start is that of the flag, or else that of the environment.
+func TestHeadStartOfTheEnvironment(t *testing.T) {
+	for _, test := range []struct {
+		flag, variable string
+		want           time.Duration
+		refused        string
+	}{
+		{"", "", 0, ""},
+		{"", "2s", 2 * time.Second, ""},
+		{"0", "2s", 0, ""},
+		{"1m", "soon", time.Minute, ""},
+		{"", "soon", 0, `BERTH_HEAD_START: "soon" is not a length of time`},
+	} {
+		con := &console.Console{Env: console.Env{Getenv: func(name string) string {
+			if name == "BERTH_HEAD_START" {
+				return test.variable
+			}
+			return ""
+		}}}
+		o := runOptions{Console: con, gpus: "all", inputs: []string{"in"}, output: "-", command: []string{"w"}, batch: 1, perGPU: 1, tries: 1}
+		if test.flag != "" {
+			if err := o.headStart.Set(test.flag); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, _, err := o.options()
+		if got.HeadStart != test.want || (err == nil) != (test.refused == "") || err != nil && !strings.HasPrefix(err.Error(), test.refused) {
+			t.Errorf("%q, %q: %v, %v", test.flag, test.variable, got.HeadStart, err)
+		}
 	}
 }
 
