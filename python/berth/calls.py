@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, Generator, List, Mapping, Optional, Sequ
 from . import answers
 from .answers import Answer
 from .client import CALL_TIMEOUT, BerthError, Client
-from .memorytypes import Amount, asked, mib
+from .memorytypes import Amount, asked, mib, resized
 from .mistakes import number
 from .persisting import persisting
 from .showing import Table
@@ -317,7 +317,7 @@ def resize(
     refused if there is no room now. :meth:`Lease.resize` also changes the limits of
     the libraries in this process."""
     number("timeout", timeout)
-    body = {"memory_mb": asked(memory), "fence": fence, "timeout_seconds": timeout}
+    body = {"memory_mb": resized(memory), "fence": fence, "timeout_seconds": timeout}
     limit = CALL_TIMEOUT + max(timeout or 0.0, 0.0)
     return (yield from _post(answers.Allocation, _lease(id) + "/resize", body, client, limit, user=user))
 

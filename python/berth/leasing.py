@@ -20,7 +20,7 @@ from .answers import Allocation, Ended, Event
 from .asking import run
 from .calls import Call, Request
 from .client import BerthError, Broken, Client, NoDaemon, Problem, Stop
-from .memorytypes import Amount, asked
+from .memorytypes import Amount, asked, resized
 from .mistakes import explained, number
 from .parknotices import BACK, LEAVES, ParkNotices
 from .persisting import persisting
@@ -605,7 +605,7 @@ class Lease:
         follow; before the lease gets smaller, their caches are freed. Returns what
         became of the limit of each library that is loaded: jax and tensorflow keep
         the one that they started with. ``note`` has what the daemon says."""
-        with self._resizing(asked(memory)) as change:
+        with self._resizing(resized(memory)) as change:
             self._take_size(change, run(self._named(calls.resize, memory, timeout=timeout)))
         return change.limits
 

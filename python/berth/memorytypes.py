@@ -140,6 +140,12 @@ def asked(amount: Amount) -> int:
     return value
 
 
+def resized(amount: Amount) -> int:
+    """Reads the new size of a lease, in MiB. A number is what the lease has said of itself,
+    such as ``asked_mb``, and may be small."""
+    return asked(amount) if isinstance(amount, str) else mib(amount)
+
+
 def _warn_of_decimal(found: "re.Match[str]", amount: str) -> None:
     """Says what an amount is taken for that means something else to some."""
     if found[2].lower() in ("g", "t") and amount.strip().lower().endswith(found[2].lower() + "b"):

@@ -42,7 +42,7 @@ MISTAKES = (
     ("berth.submit('true', memory=8)", 'memory 8 has no unit: write "8GiB" or "8MiB"'),
     ("berth.map(mapjobs.double, [1], memory=8)", 'memory 8 has no unit: write "8GiB" or "8MiB"'),
     ("berth.Executor(memory=8)", 'memory 8 has no unit: write "8GiB" or "8MiB"'),
-    ("berth.resize('a', 8)", 'memory 8 has no unit: write "8GiB" or "8MiB"'),
+    ("berth.resize('a', '8')", 'memory 8 has no unit: write "8GiB" or "8MiB"'),
     ("berth.submit('true', array=20)", "array is range(20), a list of numbers"),
     ("berth.submit('true', array=range(0))", "it has no numbers"),
     ("berth.submit('true', array=[1.5])", "array is range(20), a list of numbers"),

@@ -74,6 +74,7 @@ class Calls(unittest.TestCase):
     def test_resize(self):
         _, asked = self.asked(PARKED, "resize", "mine", "2GiB", timeout=60)
         self.assertEqual(asked, ("POST", "/api/leases/mine/resize", {"memory_mb": 2048, "timeout_seconds": 60}))
+        self.assertEqual(self.asked(PARKED, "resize", "mine", 8)[1][2], {"memory_mb": 8})
 
     def test_optimize(self):
         done, asked = self.asked(OPTIMIZATION, "optimize", "embedder", dry_run=True)
@@ -319,11 +320,13 @@ class Aio(Case):
                 await gpu.wake()
                 self.assertEqual(await gpu.resize("1GiB", timeout=3), {})
                 self.assertEqual(gpu.memory_mb, 1024)
+                await gpu.resize(8)
+                self.assertEqual(gpu.memory_mb, 8)
                 async with berth.aio.lease(memory="1MiB", client=self.client):
                     pass
 
         asyncio.run(main())
-        want = ["wake", "wake", "park", "resume", "wake", "resize", "wake", "wake"]
+        want = ["wake", "wake", "park", "resume", "wake", "resize", "resize", "wake", "wake"]
         self.assertEqual([word for word, _ in self.asked("park", "resume", "wake", "resize")], want)
 
 
@@ -390,3 +393,11 @@ class Resizing(Case):
         with self.libraries(), berth.lease(memory=2048, client=self.client) as gpu:
             self.assertEqual(gpu.resize(1024), {})
             self.assertEqual((gpu.memory_mb, self.torch.told, self.limits), (1024, {}, []))
+
+    def test_a_small_lease_gets_its_own_size_back(self):
+        self.daemon.lease["asked_mb"] = 8
+        with berth.lease(memory="8MiB", client=self.client) as gpu:
+            gpu.resize(gpu.asked_mb)
+            self.assertEqual(gpu.memory_mb, 8)
+            with self.assertRaisesRegex(ValueError, 'write "8GiB" or "8MiB"'):
+                gpu.resize("8")

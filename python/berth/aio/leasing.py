@@ -12,7 +12,7 @@ from ..answers import Allocation, Ended
 from ..calls import Request
 from ..client import BerthError, Client, NoDaemon, Problem
 from ..leasing import give_back_later, perhaps_parked, request_of, stands
-from ..memorytypes import Amount, asked
+from ..memorytypes import Amount, resized
 from ..persisting import persisting
 from ..subscriptions import Callback, Deliver
 from .subscriptions import LoopCourier
@@ -163,7 +163,7 @@ class Lease(leasing.Lease):
         await run(self._named(calls.wake))
 
     async def resize(self, memory: Amount, timeout: Optional[float] = None) -> Dict[str, str]:  # type: ignore[override]
-        with self._resizing(asked(memory)) as change:
+        with self._resizing(resized(memory)) as change:
             self._take_size(change, await run(self._named(calls.resize, memory, timeout=timeout)))
         return change.limits
 
