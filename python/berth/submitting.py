@@ -169,13 +169,20 @@ def _array(array: Union[str, Iterable[int], None]) -> Optional[str]:
 def _params(params: Optional[Mapping[str, Any]]) -> Optional[List[Dict[str, Any]]]:
     if not isinstance(params or {}, Mapping):
         raise TypeError('params is a dictionary such as {"lr": [0.1, 0.01]}, not %r' % (params,))
-    values = {name: [str(value) for value in _values(several)] for name, several in (params or {}).items()}
+    values = {name: [_written(name, value) for value in _values(several)] for name, several in (params or {}).items()}
     return [{"name": name, "values": several} for name, several in values.items()] or None
 
 
 def _values(value: Any) -> Iterable[Any]:
     """Returns the values of a parameter, which may be one."""
-    return [value] if isinstance(value, (str, bytes)) or not isinstance(value, Iterable) else value
+    return [value] if isinstance(value, (str, bytes, bytearray, Mapping)) or not isinstance(value, Iterable) else value
+
+
+def _written(name: str, value: Any) -> str:
+    """Writes the value of a parameter."""
+    if isinstance(value, (bytes, bytearray, Mapping)):
+        raise TypeError("params: %s is a number, a text, or a list of them, not %r" % (name, value))
+    return str(value)
 
 
 def _ids(jobs: Sequence[Union[str, "Job"]]) -> Optional[List[str]]:
