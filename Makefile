@@ -100,6 +100,10 @@ bench-web: build ## what the page takes and costs beside an empty one, on 16 and
 	@deploy/tools.sh chromium
 	cd web && node test/browser/bench.mjs
 
+.PHONY: week
+week: build ## play a week of five people in five minutes, with kills and an upgrade, and show its account
+	python3 examples/days/week.py
+
 .PHONY: pictures
 pictures: build ## draw the pictures of the page in docs/pictures
 	@deploy/tools.sh chromium

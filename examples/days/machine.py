@@ -65,9 +65,17 @@ class Machine:
         self._daemon.kill()
         self._daemon.wait()
 
-    def __exit__(self, *_):
+    def stop(self):
+        """Ends the daemon, as systemctl stop does."""
         self._daemon.terminate()
         self._daemon.wait()
+
+    def serve_from(self, folder):
+        """Lets the next daemon be the program in a folder."""
+        self._command[0] = str(folder / "berth")
+
+    def __exit__(self, *_):
+        self.stop()
         self._folder.cleanup()
 
     def _ready(self):

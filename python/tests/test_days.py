@@ -42,7 +42,7 @@ class Days(unittest.TestCase):
         self.play("shared.py")
 
     def test_every_day_has_a_test(self):
-        days = {script.stem for script in DAYS.glob("*.py")} - {"machine"}
+        days = {script.stem for script in DAYS.glob("*.py")} - {"machine", "week"}  # make week plays the week
         tested = {name[len("test_") :] for name in dir(self)}
         self.assertLessEqual(days, tested)
 
