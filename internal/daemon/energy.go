@@ -33,7 +33,7 @@ type usage struct {
 func (d *Daemon) openUsage(o Options) error {
 	d.operations, d.peaks, d.archive = throughput.New(d.labels.Service), peaks.New(), archive.New()
 	metered := energy.Options{
-		Interval: func() time.Duration { return d.settings.load().Config.GPU.MonitorInterval }, Busy: d.monitor.Busy, Label: d.labels.Service,
+		Interval: func() time.Duration { return d.settings.load().Config.GPU.MonitorInterval }, Busy: d.monitor.Busy, Label: d.labels.Service, User: d.labels.User,
 	}
 	d.energy, d.hours = energy.New(metered), hours.New(d.labels.Label)
 	d.idle = idle.New(idle.Options{

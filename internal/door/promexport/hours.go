@@ -1,7 +1,6 @@
 package promexport
 
 import (
-	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/history/hours"
 	"github.com/berth-gpu/berth/internal/lease"
 )
@@ -27,7 +26,7 @@ var overTimes = []overTime{
 	overTimeOf("used_mb_seconds_total", "How much of the measured part processes under the leases of", " used, in MiB times seconds,", func(s hours.Sum) float64 { return s.Used }),
 }
 
-var userEnergyMetric = metric(counter, "berth_user_energy_joules_total", "Energy that leases of the user used since berth first measured it, above what the devices draw by themselves; restarts do not count.", "user")
+var userEnergyMetric = metric(counter, "berth_user_energy_joules_total", "Energy that leases of the user used since the daemon started, above what the devices draw by themselves.", "user")
 
 // sums returns the group of what each user and each service had over time. A name keeps its
 // lines as those of holders do.
@@ -63,16 +62,9 @@ func sums(names *Names) group {
 }
 
 func (now *Values) putUserEnergy(names *Names, out lines) {
-	users := map[string]gpu.Joules{}
+	users := now.Energy.Users()
 	for _, name := range names.Users() {
-		users[name] = 0
-	}
-	for _, share := range now.Energy.Accounts() {
-		label := ""
-		if share.User != "" {
-			label = names.User(share.User)
-		}
-		users[label] += share.Joules
+		users[name] += 0
 	}
 	for name, used := range users {
 		out.put(userEnergyMetric, float64(used), name)
@@ -87,7 +79,7 @@ func (n *Names) Label(p lease.Party) lease.Party {
 // begins are the names of the sums that begin at 0 within the life of a daemon, with the
 // first lease of a user or a service.
 var begins = func() map[string]bool {
-	found := map[string]bool{}
+	found := map[string]bool{userEnergyMetric.name: true, serviceEnergyMetric.name: true}
 	for _, each := range overTimes {
 		found[each.user.name], found[each.service.name] = true, true
 	}

@@ -327,7 +327,7 @@ func (l *lab) live(lasts time.Duration, killed bool) {
 		}
 		if l.old {
 			list = slices.DeleteFunc(list, func(s series.Sample) bool {
-				return begins[s.Labels.Get(labels.MetricName)] || s.Labels.Get(labels.MetricName) == "berth_user_energy_joules_total"
+				return begins[s.Labels.Get(labels.MetricName)]
 			})
 		}
 		if err := l.store.Write(now, list); err != nil {

@@ -11,7 +11,7 @@ var (
 	latencyMetric       = deviceMetric(prometheus.UntypedValue, "gpu_operation_latency_seconds", "How long an operation took; for a record, the batch that it was in.", "service")
 	energyMetric        = deviceMetric(counter, "gpu_energy_joules_total", "Energy used since berth first measured the device; restarts do not count.")
 	idleEnergyMetric    = deviceMetric(counter, "gpu_idle_energy_joules_total", "How much of it the device draws by itself, also while it works.")
-	serviceEnergyMetric = metric(counter, "berth_service_energy_joules_total", "Energy that leases of the service used since berth first measured it, above what the devices draw by themselves; restarts do not count.", "service")
+	serviceEnergyMetric = metric(counter, "berth_service_energy_joules_total", "Energy that leases of the service used since the daemon started, above what the devices draw by themselves.", "service")
 )
 
 // work returns the group of what runners of batches and services report, and of the energy

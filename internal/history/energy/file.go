@@ -80,7 +80,6 @@ func (ms *Meters) take(d document) error {
 			return fmt.Errorf("%s used less than nothing", a.User)
 		}
 		ms.accounts[ms.account(a.Account)] += a.Energy
-		ms.services[ms.Label(a.Service, a.User)] += a.Energy
 	}
 	return nil
 }

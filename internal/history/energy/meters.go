@@ -50,6 +50,8 @@ type Options struct {
 	Busy func(ctx context.Context, uuid string, since time.Time) (device.Busy, error)
 	// Label returns the label under which metrics show a service of a user.
 	Label func(service, user string) string
+	// User returns the label under which metrics show a user.
+	User func(name string) string
 }
 
 // Meters keeps how much energy devices and leases used, and for whom, across restarts.
@@ -71,7 +73,8 @@ type Meters struct {
 	perUser  map[string]int     // number of accounts
 	turns    map[Account]uint64 // in which order accounts were last given to a lease
 	turn     uint64             // the last of these
-	services map[string]Amount
+	services map[string]Amount  // by label, since the daemon started
+	users    map[string]Amount  // likewise
 }
 
 // unit is a device, and what is known about its processes.
@@ -107,9 +110,12 @@ func New(o Options) *Meters {
 	if o.Label == nil {
 		o.Label = func(service, _ string) string { return service }
 	}
+	if o.User == nil {
+		o.User = func(name string) string { return name }
+	}
 	return &Meters{
 		Options: o, file: newState(""), divided: make(chan struct{}, 1), devices: map[string]*unit{}, leases: map[uint64]*use{},
-		accounts: map[Account]Amount{}, perUser: map[string]int{}, turns: map[Account]uint64{}, services: map[string]Amount{},
+		accounts: map[Account]Amount{}, perUser: map[string]int{}, turns: map[Account]uint64{}, services: map[string]Amount{}, users: map[string]Amount{},
 	}
 }
 
@@ -260,6 +266,7 @@ func (ms *Meters) credit(booking Booking, seconds float64, working bool) {
 		}
 		ms.accounts[u.Account] += amount
 		ms.services[ms.Label(u.Account.Service, u.Account.User)] += amount
+		ms.users[ms.User(u.Account.User)] += amount
 	}
 }
 
@@ -407,12 +414,19 @@ func (ms *Meters) Accounts() []Share {
 	return list
 }
 
-// Services returns the energy that leases used, by the label of their service.
-func (ms *Meters) Services() map[string]gpu.Joules {
+// Services returns the energy that leases used since the daemon started, by the label of
+// their service.
+func (ms *Meters) Services() map[string]gpu.Joules { return ms.joules(ms.services) }
+
+// Users returns the energy that leases used since the daemon started, by the label of
+// their user.
+func (ms *Meters) Users() map[string]gpu.Joules { return ms.joules(ms.users) }
+
+func (ms *Meters) joules(amounts map[string]Amount) map[string]gpu.Joules {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
-	sums := make(map[string]gpu.Joules, len(ms.services))
-	for label, amount := range ms.services {
+	sums := make(map[string]gpu.Joules, len(amounts))
+	for label, amount := range amounts {
 		sums[label] = amount.Joules()
 	}
 	return sums

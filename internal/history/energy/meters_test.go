@@ -179,9 +179,17 @@ func TestSurvivesARestart(t *testing.T) {
 	if err := k.write(); err != nil {
 		t.Fatal(err)
 	}
-	again, damage := Open(path, Options{})
+	labels := map[string]bool{}
+	label := func(name string) string {
+		labels[name] = true
+		return name
+	}
+	again, damage := Open(path, Options{Label: func(service, _ string) string { return label(service) }, User: label})
 	if damage != nil {
 		t.Fatal(damage)
+	}
+	if len(labels) != 0 {
+		t.Errorf("those who used something once have the labels %v, of which there are few", labels)
 	}
 	if diff := cmp.Diff(k.Devices(), again.Devices()); diff != "" {
 		t.Error(diff)
@@ -198,6 +206,9 @@ func TestSurvivesARestart(t *testing.T) {
 	again.Observe(card, second(from+101, 500), []Process{{10, train}})
 	if got := rounded(again.Lease(1).Or(0) - before); got != 400 {
 		t.Errorf("in a second after the restart it used %v", got)
+	}
+	if services, users := again.Services(), again.Users(); len(services) != 1 || rounded(services[""]) != 400 || len(users) != 1 || rounded(users["ada"]) != 400 {
+		t.Errorf("since the restart services used %v, users %v", services, users)
 	}
 	if d := sum(t, again); d.Unmeasured != 91*time.Second {
 		t.Errorf("%v were not measured", d.Unmeasured)

@@ -112,7 +112,7 @@ func (p Period) Questions() []Question {
 			Question{Name: by + "_waiting", Expr: held(by, "gpu_"+by+"_waiting_seconds_total:grown", amount(by, "gpu_"+by+"_waiting:area"))},
 			Question{Name: by + "_measured", Expr: held(by, "gpu_"+by+"_measured_mb_seconds_total:grown", measured(by))},
 			Question{Name: by + "_used", Expr: held(by, "gpu_"+by+"_used_mb_seconds_total:grown", amount(by, "berth_lease_used_mb:area"))},
-			Question{Name: by + "_energy", Expr: held(by, "berth_"+by+"_energy_joules_total:risen", amount(by, "berth_lease_energy_joules_total:risen"))},
+			Question{Name: by + "_energy", Expr: held(by, "berth_"+by+"_energy_joules_total:grown", amount(by, "berth_lease_energy_joules_total:risen"))},
 		)
 	}
 	for i := range list {
