@@ -3,6 +3,7 @@ package past
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 // it reads. Each of their samples is an amount, and belongs to the time since the sample
 // before it. So the amounts between two times add up to what there was, whatever the
 // distances between the samples and between the points of the question: they are
-// questions for sum_over_time.
+// questions for sum_over_time. A series that is stored under such a name comes first.
 const (
 	// secondsEnding is for how long there were measurements: the time since the sample
 	// before, or nothing if that is long ago, because berth did not run meanwhile.
@@ -75,6 +76,14 @@ func derivedOf(name string) (string, derivation) {
 		}
 	}
 	return name, nil
+}
+
+// stored reports whether there are series of this very name, such as those of a recording
+// rule.
+func (q *querier) stored(ctx context.Context, name *labels.Matcher, hints *storage.SelectHints) bool {
+	return slices.ContainsFunc(q.samples, func(one piece) bool {
+		return one.Select(ctx, false, one.within(hints), name).Next()
+	})
 }
 
 // derive returns the derived series that have a name and match.

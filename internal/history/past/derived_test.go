@@ -92,6 +92,25 @@ func TestDerivedSeries(t *testing.T) {
 	}
 }
 
+// A recording rule may give its series any name.
+func TestStoredSeriesThatIsNamedAsADerivedOne(t *testing.T) {
+	p, _ := open(t, t.TempDir(), usual)
+	for second := range 3 {
+		at := noon.Add(time.Duration(10*second) * time.Second)
+		if err := p.Write(at, []series.Sample{sample("held", series.Gauge, 4), sample("held:area", series.Gauge, 7), sample("job:wait:seconds", series.Gauge, 5)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]float64{"held:area": 3 * 7, "job:wait:seconds": 3 * 5, "held:seconds": 20} {
+		if got := sumOf(t, p, name, noon.Add(-time.Hour), noon.Add(time.Hour)); got != want {
+			t.Errorf("%s adds up to %v, want %v", name, got, want)
+		}
+	}
+	if got := sumOf(t, p, "held:area", noon.Add(-2*time.Hour), noon.Add(5*time.Second)); got != 7 {
+		t.Errorf("the first sample of held:area is %v", got)
+	}
+}
+
 // Samples that were condensed to half-minutes add up to what they did before.
 func TestDerivedSeriesOfHalfMinutes(t *testing.T) {
 	p, _ := open(t, t.TempDir(), Settings{Recent: time.Second, Long: 90 * 24 * time.Hour, Size: 1024})

@@ -123,7 +123,7 @@ func (q *querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints
 	}
 	name := slices.IndexFunc(matchers, func(m *labels.Matcher) bool { return m.Name == labels.MetricName && m.Type == labels.MatchEqual })
 	if name >= 0 {
-		if base, how := derivedOf(matchers[name].Value); how != nil {
+		if base, how := derivedOf(matchers[name].Value); how != nil && !q.stored(ctx, matchers[name], hints) {
 			return q.derive(ctx, matchers[name].Value, base, how, hints, matchers)
 		}
 	}
