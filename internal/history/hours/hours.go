@@ -168,9 +168,10 @@ func (h *Hours) advance(l *held, until time.Time) {
 	}
 }
 
-// longest is the most time between two looks. If there is more, somebody has set the
-// clock, or the machine was asleep.
-const longest = 10 * time.Minute
+// longest is the most time between two looks, which may be the longest interval of the
+// monitor apart, an hour. If there is more, somebody has set the clock, or the machine was
+// asleep.
+const longest = 2 * time.Hour
 
 // seconds returns the seconds between two times that the daemon ran.
 func seconds(from, until time.Time) float64 {

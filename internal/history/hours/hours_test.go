@@ -130,6 +130,15 @@ func TestWaiting(t *testing.T) {
 	check(t, h, Sum{Waiting: 6 + 3 + 2})
 }
 
+// The longest interval of the monitor is an hour.
+func TestLooksThatAreFarApart(t *testing.T) {
+	h, book := begun()
+	book.held = []ledger.Held{standing(of(1, 600, 1))}
+	h.Look(after(3600), book)
+	h.Look(after(7201), book)
+	check(t, h, Sum{Leases: 6601, Leased: 6601})
+}
+
 // Nobody held anything for the time by which somebody has set the clock.
 func TestSetClock(t *testing.T) {
 	h, book := begun()

@@ -33,8 +33,8 @@ const (
 	risenEnding = ":risen"
 )
 
-// lookBefore is how much earlier than asked for derived series are read, for the sample
-// before the first one. Nothing is known of a series that has none.
+// lookBefore is how much earlier than asked for derived series are read at least, for the
+// sample before the first one. Nothing is known of a series that has none.
 const lookBefore = 15 * time.Minute
 
 // derivation works out the amount of a sample from that before it.
@@ -89,7 +89,7 @@ func (q *querier) stored(ctx context.Context, name *labels.Matcher, hints *stora
 // derive returns the derived series that have a name and match.
 func (q *querier) derive(ctx context.Context, name, base string, how derivation, hints *storage.SelectHints, matchers []*labels.Matcher) storage.SeriesSet {
 	earlier := *hints
-	earlier.Start -= lookBefore.Milliseconds()
+	earlier.Start -= q.before
 	own := make([]*labels.Matcher, len(matchers))
 	for i, m := range matchers {
 		own[i] = m

@@ -92,6 +92,21 @@ func TestDerivedSeries(t *testing.T) {
 	}
 }
 
+// The sample before the first one may be as far away as the longest interval of the monitor.
+func TestDerivedSeriesOfSamplesThatAreFarApart(t *testing.T) {
+	hourly := usual
+	hourly.Every = time.Hour
+	p, _ := open(t, t.TempDir(), hourly)
+	for hour := range 3 {
+		if err := p.Write(noon.Add(time.Duration(hour)*time.Hour), []series.Sample{sample("held", series.Gauge, 4)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := sumOf(t, p, "held:seconds", noon.Add(119*time.Minute), noon.Add(3*time.Hour)); got != 3600 {
+		t.Errorf("held:seconds adds up to %v", got)
+	}
+}
+
 // A recording rule may give its series any name.
 func TestStoredSeriesThatIsNamedAsADerivedOne(t *testing.T) {
 	p, _ := open(t, t.TempDir(), usual)

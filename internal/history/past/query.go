@@ -39,8 +39,9 @@ func (p *Past) querier(from, to int64) (storage.Querier, error) {
 		return nil, ErrOpening
 	}
 	debug.SetPanicOnFault(true) // a file may shrink while it is read
-	q := &querier{p: p, from: from, to: to}
-	from, to = max(from, math.MinInt64+lookBefore.Milliseconds())-lookBefore.Milliseconds(), min(to, math.MaxInt64-1)
+	before := max(lookBefore, 2*p.limits.Load().Every).Milliseconds()
+	q := &querier{p: p, from: from, to: to, before: before}
+	from, to = max(from, math.MinInt64+before)-before, min(to, math.MaxInt64-1)
 	next := from
 	for _, hole := range p.recent.holes(from, to) {
 		q.samples = append(q.samples, q.open(p.recent.cut(next, hole[0]-1), p.recent)...)
@@ -91,7 +92,8 @@ func (p *Past) Most(from, to int64) float64 {
 // querier reads both stores as one. It keeps them open until it is closed.
 type querier struct {
 	p        *Past
-	from, to int64 // what it was asked for; the pieces begin earlier, for derived series
+	from, to int64 // what it was asked for
+	before   int64 // how much earlier the pieces begin, for derived series, in milliseconds
 	// samples are the pieces of time in order: every sample, and half-minutes where recent
 	// has nothing, which is before the oldest sample and where a block was damaged.
 	samples []piece
