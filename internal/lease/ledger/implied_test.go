@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -294,5 +295,25 @@ func TestLeaseThatAProcessLeftIsReplaced(t *testing.T) {
 	}
 	if err := k.refused(ask(40, k.implied(first))); !errors.Is(err, lease.ErrDuplicate) || errors.Is(err, lease.ErrLeft) {
 		t.Errorf("while its process runs: %v", err)
+	}
+}
+
+// Whoever asks for an id again under another service waits behind those who wait for the
+// quota of that.
+func TestLeaseThatAProcessLeftIsReplacedUnderAnotherService(t *testing.T) {
+	w := newWorld()
+	w.settings.Services = map[string]quota.Served{"s": {Service: quota.Service{Name: "s", Quota: lease.Usage{Memory: 50}}}}
+	k := w.start(t)
+	k.device(0, 100)
+	first, next := child(t).Process.Pid, child(t).Process.Pid
+	k.detached("app", 20, first)
+	old, _ := k.Find(k.only("app"))
+	k.grant(want("uses", 30, service("s")))
+	k.queue(t.Context(), want("waits", 30, of(2), service("s"), wait(time.Hour)))
+	if err := k.refused(want("app", 20, k.implied(next), madeAgain(lease.SameID), service("s"))); errors.Is(err, lease.ErrDuplicate) {
+		t.Errorf("it was refused with %v", err)
+	}
+	if held, stands := k.Find(k.only("app")); !stands || held.Fence != old.Fence {
+		t.Errorf("the lease is %+v", held.Lease)
 	}
 }
