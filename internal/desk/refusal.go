@@ -82,7 +82,7 @@ var plainRefusals = []struct {
 	advice string
 }{
 	{audit.ErrUnavailable, Unavailable, "audit_unavailable", "Nothing was changed, because berth logs a change that affects others before it makes it. Make room on the disk of the state folder, or repair its folder audit; then try again. You can still lease, and release your own leases."},
-	{lease.ErrLeft, Conflict, "duplicate_allocation", "Ask with \"again\": \"id\" to replace that lease, or release it (berth release). With \"binding\": \"process\" in the first request, the lease ends with the process."},
+	{lease.ErrLeft, Conflict, "duplicate_allocation", "Ask with \"again\": \"id\", and with no binding other than \"process\", to replace that lease, or release it (berth release). With \"binding\": \"process\" in the first request, the lease ends with the process."},
 	{lease.ErrDuplicate, Conflict, "duplicate_allocation", "Release it first (berth release), or use another id."},
 	{lease.ErrDevice, Unknown, "unknown_device", "Name each device by its UUID: berth status and GET /api/gpu/status/all list them."},
 	{lease.ErrNoPool, Conflict, "no_pool", "berth leases lists yours. Make one with berth allocate NAME 20GiB --pool."},

@@ -177,6 +177,10 @@ func TestApplicationStartsAgain(t *testing.T) {
 			if !strings.Contains(p.Detail, `"again": "id"`) || !strings.Contains(p.Detail, `"binding": "process"`) {
 				t.Errorf("the refusal says %q", p.Detail)
 			}
+			p = expect(t, "a named one", d.askAs(user(os.Geteuid()), "POST", "/api/gpu/memory/allocate", `{"allocation_id":"app","memory_mb":1024,"again":"id","binding":"named"}`), http.StatusConflict, "duplicate_allocation")
+			if !strings.Contains(p.Detail, `no binding other than "process"`) {
+				t.Errorf("the refusal of a named one says %q", p.Detail)
+			}
 			next := start(t, network, address, `{"allocation_id":"app","memory_mb":1024,"again":"id"}`)
 			if l := next.answer; next.status != http.StatusCreated || l.Stood || l.Binding != "process" || l.Fence <= first.answer.Fence || l.Holder.PID != next.Process.Pid {
 				t.Fatalf("answer is %d: %+v", next.status, l)
