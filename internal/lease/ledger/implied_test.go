@@ -317,3 +317,22 @@ func TestLeaseThatAProcessLeftIsReplacedUnderAnotherService(t *testing.T) {
 		t.Errorf("the lease is %+v", held.Lease)
 	}
 }
+
+// The memory of a process is charged to the oldest of its leases first: it still uses the
+// others, although nothing is charged to them.
+func TestLeaseOfAProcessThatUsesAnOlderOneIsNotReplaced(t *testing.T) {
+	k := newWorld().start(t)
+	k.device(0, 100)
+	app, next := child(t).Process.Pid, child(t).Process.Pid
+	k.detached("older", 40, app)
+	k.detached("younger", 40, app)
+	k.device(0, 100, used(app, 30))
+	ask := want("younger", 40, k.implied(next), madeAgain(lease.SameID))
+	if err := k.refused(ask); !errors.Is(err, lease.ErrDuplicate) || errors.Is(err, lease.ErrLeft) {
+		t.Errorf("while its process uses the device: %v", err)
+	}
+	k.device(0, 100)
+	if found, err := k.Ledger.Acquire(t.Context(), ask); err != nil || found.Holder.PID != next {
+		t.Errorf("after that: %+v, %v", found.Lease, err)
+	}
+}
