@@ -221,9 +221,14 @@ func Write(file, value string) error {
 }
 
 // add makes one of the folders of a group, and sets its limits. A folder that is left from
-// earlier is used again.
+// earlier is used again, and counts as made now: Sweep must leave it to the program that
+// will be started in it.
 func (g *Group) add(folder string, settings []setting) error {
-	if err := os.Mkdir(folder, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	err := os.Mkdir(folder, 0o755)
+	if errors.Is(err, fs.ErrExist) {
+		now := time.Now()
+		_ = os.Chtimes(folder, now, now) // whoever may not do that may still use it
+	} else if err != nil {
 		return fmt.Errorf("make a control group: %w", err)
 	}
 	*g = append(*g, folder)

@@ -46,3 +46,23 @@ func TestSweep(t *testing.T) {
 		}
 	}
 }
+
+// A group that is used again is as good as new.
+func TestSweepLeavesAGroupThatIsUsedAgain(t *testing.T) {
+	root := tree(t, map[string]string{"a/x": ""})
+	mounts := "40 30 0:35 / " + root + " rw - cgroup2 none rw\n"
+	folder, now := filepath.Join(root, "a", "berth-job-1.0.1"), time.Now()
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(folder, now.Add(-time.Hour), now.Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := makeGroup(mounts, "0::/a\n", filepath.Base(folder), Limits{}); err != nil || !slices.Equal(got, Group{folder}) {
+		t.Fatalf("%v, %v", got, err)
+	}
+	sweep(t.Context(), mounts, "berth-job-", now.Add(-time.Minute))
+	if _, err := os.Stat(folder); err != nil {
+		t.Error(err)
+	}
+}
