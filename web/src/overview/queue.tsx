@@ -2,8 +2,9 @@ import { effect, signal } from '@preact/signals';
 import { memo } from 'preact/compat';
 import { useEffect, useState } from 'preact/hooks';
 import { api } from '../api/client';
-import type { Estimate, Explanation, Waiting } from '../api/types';
-import { freshness, leases, leasesKnown, waiting } from '../live/state';
+import { owns } from '../actions/rights';
+import type { Estimate, Explanation, Waiting, Whoami } from '../api/types';
+import { freshness, leases, leasesKnown, me, waiting } from '../live/state';
 import { to } from '../router';
 import { Badge } from '../ui/badge';
 import { memory, plural } from '../ui/format';
@@ -14,16 +15,26 @@ import { fits } from './filter';
 const few = 6;
 const explained = 2; // how many requests are explained without being asked
 
-// Queue lists who waits, in the order of the queue, and why.
+// queued puts requests in the order in which they are looked at: those that wait for a
+// limit, so that others pass them, come last, and those of the person who looks before others.
+export function queued(requests: readonly Waiting[], who: Whoami | undefined): Waiting[] {
+  const rank = (w: Waiting) => (w.limit === undefined ? 0 : 2) + (owns(who, w.holder) ? 0 : 1);
+  return [...requests].sort((a, b) => rank(a) - rank(b) || a.position - b.position);
+}
+
+const limits: Record<NonNullable<Waiting['limit']>, string> = { user: 'limit of its user', group: 'limit of a group', service: 'limit of its service' };
+
+// Queue lists who waits, and why: for a GPU, in the order of the queue, and then for a limit.
 export function Queue({ filter }: { filter: string }) {
   const [all, setAll] = useState(false);
-  const found = waiting.value.filter((w) => fits(w, filter)).sort((a, b) => a.position - b.position);
+  const found = queued(waiting.value.filter((w) => fits(w, filter)), me.value);
+  const limited = waiting.value.filter((w) => w.limit !== undefined).length;
   const shown = found.slice(0, useGradual(all ? found.length : few, few, 5));
   return (
     <section class="panel" aria-labelledby="queue">
       <header class="panel-head">
         <h2 id="queue">Waiting</h2>
-        {waiting.value.length > 0 && <span class="quiet">{plural(waiting.value.length, 'request')}</span>}
+        {waiting.value.length > 0 && <span class="quiet">{plural(waiting.value.length, 'request')}{limited > 0 && `, ${limited} for ${limited === 1 ? 'a limit' : 'limits'}`}</span>}
       </header>
       {found.length === 0 ? (
         <p class="empty">{!leasesKnown.value ? 'Asking…' : filter !== '' && waiting.value.length > 0 ? 'No request fits the filter.' : 'Nobody waits.'}</p>
@@ -48,6 +59,7 @@ const Entry = memo(function Entry({ request: w, why }: { request: Waiting; why: 
       <div class="waiting-what">
         <a href={to.lease(w.holder.user, w.id)}>{w.id}</a>
         <span class="quiet">{w.holder.user}</span>
+        {w.limit && <Badge tone="off" title="It waits for this, and not for a GPU. Others pass it.">{limits[w.limit]}</Badge>}
         {w.for && <Badge tone="info">{`to ${w.for}`}</Badge>}
         {w.priority !== 0 && <Badge tone="off">{`priority ${w.priority}`}</Badge>}
       </div>
@@ -62,7 +74,7 @@ const Entry = memo(function Entry({ request: w, why }: { request: Waiting; why: 
 
 // Starts says when a request will probably be granted. why: say why that is not known.
 export function Starts({ estimate: e, why }: { estimate: Estimate; why?: boolean }) {
-  if (!e.likely) return <span title={e.unknown}>start not known{why && e.unknown ? `: ${e.unknown}` : ''}</span>;
+  if (!e.likely) return <span title={e.unknown}>start not known{why && e.unknown ? `: ${e.unknown}` : ''}{e.latest && <>, at the latest <Ago at={e.latest} /></>}</span>;
   return <>starts probably <Ago at={e.likely} />{e.late && e.late > e.likely && <>, at the latest <Ago at={e.late} /> (9 of 10)</>}</>;
 }
 

@@ -7,6 +7,7 @@ import { asCSV } from '../../src/overview/export';
 import { ownOf } from '../../src/overview/mine';
 import { ordered, spans, troubles } from '../../src/overview/order';
 import { leastUsed, people, sharesOf } from '../../src/overview/people';
+import { queued } from '../../src/overview/queue';
 import { together } from '../../src/overview/stretch';
 import { roomFor } from '../../src/pages/overview';
 import { spread } from '../../src/pages/device/compare';
@@ -32,6 +33,15 @@ const lease = (fence: number, user: string | undefined, asked: number, used: num
 
 describe('numbers of GPUs', () => {
   it.each([[[], ''], [[3], '3'], [[1, 2], '1, 2'], [[9, 4, 5, 6, 1], '1, 4 to 6, 9']])('%j are %s', (list, text) => expect(spans(list)).toBe(text));
+});
+
+describe('the queue', () => {
+  it('has what waits for a limit behind what waits for a GPU, and what is mine first', () => {
+    const request = (position: number, user: string, limit?: Waiting['limit']) => ({ id: `r${position}`, position, holder: { user, uid: user === 'ada' ? 1 : 2 }, limit }) as Waiting;
+    const list = [request(1, 'bob', 'user'), request(2, 'bob'), request(3, 'ada', 'group'), request(4, 'ada'), request(5, 'bob')];
+    expect(queued(list, { user: 'ada', uid: 1 } as Whoami).map((w) => w.position)).toEqual([4, 2, 5, 3, 1]);
+    expect(queued(list, undefined).map((w) => w.position)).toEqual([2, 4, 5, 1, 3]);
+  });
 });
 
 describe('who', () => {
