@@ -52,7 +52,7 @@ function ofLease(l: Lease): Row {
   return {
     key: `${user}/${l.id}#${l.fence}`, id: l.id, state: l.state, user, service: l.holder.service, name: l.holder.name, gpu: deviceLabels(l.parts.map((p) => p.gpu)),
     memory: sum(l.parts, (p) => p.memory_mb), each: same(l.parts), used: l.parts.some((p) => p.measured_mb !== undefined) ? sum(l.parts, (p) => p.measured_mb) : undefined, slots: sum(l.parts, (p) => p.slots),
-    since: l.granted, until: l.ends ?? l.expires, ends: l.binding === 'process' ? 'with its process' : l.binding === 'named' ? 'its release' : undefined, why: [pool, idle, l.exclusive ? 'alone on its GPU' : '', l.cancelled ? 'is being cancelled' : ''].filter((x) => x !== '').join(', '),
+    since: l.granted, until: l.ends ?? l.expires, ends: l.binding === 'process' ? 'its process' : l.binding === 'named' ? 'its release' : undefined, why: [pool, idle, l.exclusive ? 'alone on its GPU' : '', l.cancelled ? 'is being cancelled' : ''].filter((x) => x !== '').join(', '),
     priority: l.priority, pool: l.from_pool, energy: l.energy_joules, fence: l.fence, part: l.from_pool !== undefined,
   };
 }
