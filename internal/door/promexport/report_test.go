@@ -104,12 +104,12 @@ func testReports(t *testing.T, old bool, part float64) {
 	defer synctest.Wait()
 	defer cancel()
 	random := rand.New(rand.NewPCG(1, 2))
+	l.observe() // before anybody asks: without a device there is nothing to wait for
 	for i, user := range []string{"anna", "bob", "carol"} {
 		l.held[user] = &account{stands: map[string]span{}}
 		seed := random.Uint64()
 		go l.user(ctx, user, []time.Duration{4 * time.Second, 40 * time.Second, 7 * time.Minute}[i], seed)
 	}
-	l.observe()
 	for _, life := range []struct {
 		lasts, away time.Duration
 		killed      bool
