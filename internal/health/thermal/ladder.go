@@ -41,11 +41,8 @@ func (l *ladder) follow(now time.Time, raw gpu.State, steps bool, hold func(gpu.
 		return
 	}
 	if steps && l.level == gpu.Throttled && l.worst == gpu.Optimal {
-		// Every reading since was OPTIMAL, so the next window began where this one ended.
-		l.level, l.better = gpu.Normal, l.better.Add(hold(gpu.Throttled))
-		if now.Sub(l.better) < hold(gpu.Normal) {
-			return
-		}
+		l.level, l.better = gpu.Normal, now // the reading is OPTIMAL, too
+		return
 	}
 	l.level, l.better = l.worst, time.Time{}
 	if l.level.Worse(raw) {

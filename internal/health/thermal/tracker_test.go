@@ -65,8 +65,8 @@ func TestTracker(t *testing.T) {
 			{0, 88, gpu.Critical, 0}, {1, none, gpu.Unavailable, 0}, {100, 60, gpu.Optimal, 0},
 		},
 		"away from throttled, for one cooldown and for two": {
-			{0, 80, gpu.Throttled, 0}, {1, none, gpu.Unavailable, 0}, {35, 60, gpu.Normal, 61}, {61, 60, gpu.Optimal, 0},
-			{70, 80, gpu.Throttled, 0}, {71, none, gpu.Unavailable, 0}, {131, 60, gpu.Optimal, 0},
+			{0, 80, gpu.Throttled, 0}, {1, none, gpu.Unavailable, 0}, {35, 60, gpu.Normal, 65}, {64, 60, gpu.Normal, 65}, {65, 60, gpu.Optimal, 0},
+			{70, 80, gpu.Throttled, 0}, {71, none, gpu.Unavailable, 0}, {131, 60, gpu.Normal, 161}, {161, 60, gpu.Optimal, 0},
 		},
 		"falling off does not shorten the pause": {
 			{0, 88, gpu.Critical, 0}, {10, none, gpu.Unavailable, 0}, {11, 60, gpu.Critical, 70},
