@@ -85,7 +85,7 @@ func (f *Front) enter(ctx context.Context, name, user string, waits func()) (non
 		switch problem := (*api.Problem)(nil); {
 		case ctx.Err() != nil:
 			return none, f.late(caller, s, user, timeout)
-		case errors.As(err, &problem):
+		case errors.As(err, &problem) && problem.Code != "stopping": // else the next daemon answers
 			return none, asRefusal(problem)
 		case err == nil:
 			silent = time.Time{}

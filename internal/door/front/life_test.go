@@ -465,6 +465,23 @@ func TestTheDaemonDies(t *testing.T) {
 	until(t, d, isClosed("chat", 1))
 }
 
+// A daemon that stops says so, and the next one brings the service.
+func TestADaemonThatStopsIsNotTheEnd(t *testing.T) {
+	s := startServer(t)
+	d := newDaemon(t, api.FrontService{Name: "chat", State: "away"})
+	asked := 0
+	d.bring = func(context.Context, api.FrontBring) (api.FrontBrought, *api.Problem) {
+		if asked++; asked < 3 {
+			return api.FrontBrought{}, &api.Problem{Status: http.StatusServiceUnavailable, Code: "stopping", Detail: "The daemon is about to stop."}
+		}
+		return api.FrontBrought{Epoch: 1, Port: s.port, UID: os.Getuid()}, nil
+	}
+	f := startFront(t, d)
+	if resp, text := f.do(t, "GET", "/services/chat/x", ""); resp.StatusCode != http.StatusOK {
+		t.Errorf("%s after %d questions: %s", resp.Status, asked, text)
+	}
+}
+
 // A front whose daemon was stopped for good ends, unless a service is open.
 func TestAFrontWithoutADaemonEnds(t *testing.T) {
 	d := newDaemon(t, api.FrontService{Name: "chat", State: "away"})
