@@ -101,7 +101,7 @@ class Week:
         self.counts = dict.fromkeys(("execs", "answers", "samples", "refused", "kills"), 0)
         self.held = {}  # GiB hours by user, as seen
         self.lost = {}  # the part of them that a daemon that is killed cannot have stored
-        self.seen = {}  # MiB by user, at the last look
+        self.looks = []  # the last ones: when, how long after the one before, and MiB by user
         self.both = {}  # the same while two people waited
         self.most = 0
 
@@ -123,9 +123,13 @@ class Week:
 def submit(week, person, *arguments):
     """Submits a job, and writes down when it was said to begin."""
     said, _ = json.JSONDecoder().raw_decode(person.berth("--json", "submit", *arguments))  # a daemon that is away is told behind it
-    if said.get("estimate") and not said.get("tasks"):
+    try:
+        job = state(person, said["id"])
+    except SystemExit:  # the daemon was killed
+        return said["id"]
+    if job.get("estimate") and not job.get("tasks") and not job.get("after"):
         with week.lock:
-            week.estimates[said["id"]] = said["submitted"], said["estimate"]
+            week.estimates[job["id"]] = job["submitted"], job["estimate"]
     return said["id"]
 
 
@@ -136,7 +140,7 @@ def work(week, seconds, code=0, memory=0):
 def ada(week, me, rng):
     """Ada sweeps: arrays and parameters, each followed by an evaluation."""
     while not week.over.is_set():
-        sweep = submit(week, me, "--name", "sweep", "--memory", "6GiB", "--array", "1-9%4", *work(week, rng.uniform(1, 3), memory=4000))
+        sweep = submit(week, me, "--name", "sweep", "--memory", "16GiB", "--array", "1-9", *work(week, rng.uniform(1, 3), memory=4000))
         for task in range(1, 10):
             week.planned(me, "%s.%d" % (sweep, task), "done", 0)
         then = submit(week, me, "--name", "eval", "--memory", "3GiB", "--after", sweep, *work(week, 0.5))
@@ -148,7 +152,7 @@ def bob(week, me, rng):
     """Bob has many small jobs, and some go wrong."""
     while not week.over.is_set():
         kind = rng.choice(["good"] * 6 + ["code", "retry", "time", "memory", "over"])
-        flags = ["--name", "fit-" + kind, "--memory", "2GiB"]
+        flags = ["--name", "fit-" + kind, "--memory", "8GiB"]
         if kind == "good":
             week.planned(me, submit(week, me, *flags, *work(week, rng.uniform(0.5, 4), memory=1500)), "done", 0)
         elif kind == "code":
@@ -213,12 +217,13 @@ def chaos(week, rng):
         else:
             machine.kill()
             week.count("kills")
-        away = time.monotonic()
+        since = time.monotonic() - UNSTORED
         threading.Event().wait(rng.uniform(0.1, 2))
         machine.start_daemon()
         with week.lock:
-            for user, mebibytes in week.seen.items():
-                week.lost[user] = week.lost.get(user, 0) + mebibytes / 1024 * (UNSTORED + time.monotonic() - away) / 3600
+            for when, took, seen in week.looks:
+                for user, mebibytes in seen.items() if when >= since else ():
+                    week.lost[user] = week.lost.get(user, 0) + mebibytes / 1024 * took / 3600
 
 
 def look(week):
@@ -230,6 +235,7 @@ def look(week):
         threading.Event().wait(0.5)
         now = time.monotonic()
         with week.lock:
+            week.looks = [*week.looks[-100:], (now, now - last, seen)]
             for user, mebibytes in seen.items():
                 week.held[user] = week.held.get(user, 0) + mebibytes / 1024 * (now - last) / 3600
                 if {person.name for person in week.people[:2]} <= waited:
@@ -246,8 +252,6 @@ def look(week):
                 seen[user] = seen.get(user, 0) + part["memory_mb"]
                 on[part["gpu"]] = on.get(part["gpu"], 0) + part["memory_mb"]
         waited = {request["holder"].get("user") for request in leases["waiting"]}
-        with week.lock:
-            week.seen = seen
         for gpu in gpus:
             name, slots = gpu["device"]["uuid"], gpu["slots"]
             week.most = max(week.most, on.get(name, 0))
