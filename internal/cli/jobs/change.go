@@ -219,14 +219,17 @@ func pickAny(ctx context.Context, c *client.Client, text string) (string, error)
 		return "", err
 	}
 	is := func(id string) func(console.Named) bool { return func(n console.Named) bool { return n.ID == id } }
-	leases = slices.DeleteFunc(leases, func(l console.Named) bool { // that of a job or a task, which the job stands for
-		of := l.ID
-		if task := taskNumber().FindStringSubmatch(of); task != nil {
-			of = task[1]
+	under := func(jobs []console.Named) func(console.Named) bool { // whether a lease is that of one of these jobs or a task of it, which stands for it
+		return func(l console.Named) bool {
+			of := l.ID
+			if task := taskNumber().FindStringSubmatch(of); task != nil {
+				of = task[1]
+			}
+			return slices.ContainsFunc(jobs, is(of))
 		}
-		return slices.ContainsFunc(alive, is(of))
-	})
-	past = slices.DeleteFunc(past, func(p console.Named) bool { return slices.ContainsFunc(ended, is(p.ID)) }) // the job stands for it
+	}
+	leases = slices.DeleteFunc(leases, under(alive))
+	past = slices.DeleteFunc(past, under(slices.Concat(alive, ended))) // a job that is tried again has had leases
 	id, err := pickJob(name, slices.Concat(alive, leases), ended, past)
 	if err == nil && (name != text && slices.ContainsFunc(leases, is(id)) || slices.ContainsFunc(past, is(id))) {
 		id = user + "/" + id // what has ended must not mean a lease of somebody else

@@ -63,7 +63,7 @@ func (d *world) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == "leases":
 		say(http.StatusOK, "application/json", api.Leases{Leases: leases})
 	case path == "past/leases":
-		say(http.StatusOK, "application/json", api.PastLeases{Leases: []api.PastLease{{ID: "embed", Holder: api.Holder{User: "ada"}}, {ID: "probe-2", Holder: api.Holder{User: "ada", Name: "probe"}}, {ID: "llm", Holder: api.Holder{User: "bob"}}}})
+		say(http.StatusOK, "application/json", api.PastLeases{Leases: []api.PastLease{{ID: "embed", Holder: api.Holder{User: "ada"}}, {ID: "probe-2", Holder: api.Holder{User: "ada", Name: "probe"}}, {ID: "retried-5", Holder: api.Holder{User: "ada", Name: "retried"}}, {ID: "parts-11.2", Holder: api.Holder{User: "ada", Name: "parts"}}, {ID: "llm", Holder: api.Holder{User: "bob"}}}})
 	case kind == "leases" && verb == "cancel":
 		for _, l := range leases {
 			if user := r.URL.Query().Get("user"); l.ID == id && (user == "" || user == l.Holder.User) {
@@ -101,6 +101,8 @@ func TestNamesOfWhatHasEnded(t *testing.T) {
 		{[]string{"cancel", "ll"}, "", "there is no job, lease or request with the id or the name ll"},
 		{[]string{"cancel", "sweep"}, "jobs/sweep-8/cancel", ""}, // the leases of its tasks are part of it
 		{[]string{"cancel", "sweep.1"}, "jobs/sweep-8.1/cancel", ""},
+		{[]string{"cancel", "retried"}, "jobs/retried-5/cancel", ""}, // the lease of its first try has ended
+		{[]string{"cancel", "parts.2"}, "jobs/parts-11.2/cancel", ""},
 		{[]string{"cancel", ""}, "", "There is no such job: the id is empty"},
 		{[]string{"hold", ""}, "", "There is no such job: the id is empty"},
 		{[]string{"unhold", ""}, "", "There is no such job: the id is empty"},
@@ -113,6 +115,7 @@ func TestNamesOfWhatHasEnded(t *testing.T) {
 			{ID: "probes-12", Name: "probes", User: "ada", State: "running"}, {ID: "sweep-8", Name: "sweep", User: "ada", State: "running"}, {ID: "sweep-8.1", Name: "sweep", User: "bob", State: "running"},
 			{ID: "train-7", Name: "train", User: "ada", State: "running"}, {ID: "train-6", Name: "train", User: "ada", State: "done"},
 			{ID: "evaluate-4", Name: "evaluate", User: "ada", State: "waiting"}, {ID: "embedder-3", Name: "embedder", User: "ada", State: "running"},
+			{ID: "retried-5", Name: "retried", User: "ada", State: "waiting"}, {ID: "parts-11", Name: "parts", User: "ada", State: "running"}, {ID: "parts-11.2", Name: "parts", User: "bob", State: "running"},
 			{ID: "long2-2", Name: "long2", User: "ada", State: "running"}, {ID: "long-1", Name: "long", User: "ada", State: "cancelled"}, {ID: "train-0", Name: "train", User: "ada", State: "failed"},
 		}}
 		server := httptest.NewServer(d)
