@@ -26,7 +26,7 @@ def persisting(request: "Request") -> "Generator[Union[Request, float], Any, Any
     try:
         return (yield request)
     except BerthError as why:
-        if not _went_away(why):
+        if not went_away(why):
             raise
         lost = why
     LOG.warning("the daemon went away while a request waited; asking again for %d s", AWAY)
@@ -40,7 +40,7 @@ def persisting(request: "Request") -> "Generator[Union[Request, float], Any, Any
             LOG.warning("the daemon is back, and has answered")
             return answer
         except BerthError as why:
-            if _went_away(why):
+            if went_away(why):
                 if time.monotonic() - asked > LONGEST:  # it was back, and the request waited
                     since = time.monotonic()
             elif not isinstance(why, NoDaemon):
@@ -49,7 +49,7 @@ def persisting(request: "Request") -> "Generator[Union[Request, float], Any, Any
     raise Broken("%s %s" % (request.method, request.path), lost) from lost
 
 
-def _went_away(why: BerthError) -> bool:
+def went_away(why: BerthError) -> bool:
     """Reports whether the daemon went before it answered a request that it may have
     seen."""
     return isinstance(why, Broken) or isinstance(why, Problem) and why.code in ("stopping", "no_turn")  # what older daemons say when they stop

@@ -15,6 +15,7 @@ from .asking import answered, run
 from .calls import Call
 from .client import BerthError, Client, Problem
 from .memorytypes import Amount, asked
+from .persisting import went_away
 
 if TYPE_CHECKING:
     from typing_extensions import ParamSpec
@@ -297,8 +298,8 @@ class Job:
         return self
 
     def _waiting(self, timeout: Optional[float]) -> Call[answers.Job]:
-        """Asks until the job has ended. A daemon that is away is waited for, once it
-        has answered."""
+        """Asks until the job has ended. A daemon that is away is waited for, once one was
+        there."""
         until = None if timeout is None else clock.monotonic() + timeout
         seen, pause = False, 0.1
         while True:
@@ -307,9 +308,12 @@ class Job:
             try:
                 answer = yield from calls.get_job(self.id, wait=left, client=self._client)
             except BerthError as why:
+                seen = seen or went_away(why)
                 if not seen or isinstance(why, Problem) and not why.passes:
                     raise
-                yield pause
+                if until is not None and clock.monotonic() >= until:
+                    raise TimeoutError("%s has not ended within %g s, as far as is known: %s" % (self.id, timeout, why)) from why
+                yield pause if until is None else min(pause, max(until - clock.monotonic(), 0.0))
                 pause = min(2 * pause, 5.0)
                 continue
             if answer.state in OVER:

@@ -117,11 +117,20 @@ class Waiting(unittest.TestCase):
         stopping, busy = berth.Problem({"code": "stopping"}, 503), berth.Problem({"code": "no_turn"}, 429)
         self.assertEqual(self.waited(["running", stopping, gone, busy, "done"]), ("done", [1.0, 0.1, 0.2, 0.4]))
 
+    def test_the_daemon_ends_before_it_has_answered(self):
+        cut, gone = berth.Broken("GET /api/jobs/job-1", EOFError()), berth.NoDaemon([], "")
+        self.assertEqual(self.waited([cut, gone, "done"]), ("done", [0.1, 0.2]))
+        self.assertEqual(self.waited([berth.Problem({"code": "stopping"}, 503), gone, "done"]), ("done", [0.1, 0.2]))
+
+    def test_a_daemon_that_does_not_come_back(self):
+        with self.assertRaisesRegex(TimeoutError, "job-1 has not ended within 0 s, as far as is known"):
+            self.waited([berth.Broken("GET /api/jobs/job-1", EOFError())], timeout=0)
+
     def test_it_gives_up(self):
         with self.assertRaises(berth.NoDaemon):
             self.waited([berth.NoDaemon([], "")])
         with self.assertRaises(berth.Problem):
-            self.waited([berth.Problem({"code": "stopping"}, 503)])
+            self.waited([berth.Problem({"code": "over_budget"}, 503)])
         with self.assertRaises(berth.Problem):
             self.waited(["running", berth.Problem({"code": "unknown_job"}, 404)])
         with self.assertRaisesRegex(TimeoutError, "job-1 has not ended within 0 s; it is running"):
