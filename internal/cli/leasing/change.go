@@ -291,7 +291,11 @@ func pick(ctx context.Context, c *client.Client, text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return console.Pick(text, mine, others, ended)
+	id, err := console.Pick(text, mine, others, ended)
+	if stands, _ := console.Pick(text, mine, others); err == nil && stands != id { // it has ended, and somebody else may have its id
+		return "", console.ErrNothing
+	}
+	return id, err
 }
 
 func byID[T any](c *client.Client, name string, do func(c *client.Client, id string) (T, error)) (T, error) {
