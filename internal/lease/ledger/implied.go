@@ -15,9 +15,9 @@ import (
 // something, and reports whether there are any. The caller holds mu.
 func (s *state) noteUse(o *observed, now time.Time) bool {
 	found := false
-	for k, memory := range o.owned {
+	for k := range o.owned {
 		held := s.book.Lease(k)
-		if memory == 0 || held == nil || !held.Implied {
+		if held == nil || !held.Implied {
 			continue
 		}
 		// A detached lease is kept about once a minute, not with every sample.
@@ -54,11 +54,18 @@ func (s *state) keepIfUsed(c lease.Change) lease.Change {
 		return c
 	}
 	for _, p := range held.Parts {
-		if o := s.devices[p.GPU]; o != nil && o.owned[held.Key()] > 0 {
+		if o := s.devices[p.GPU]; o != nil && o.uses(held) {
 			return lease.Keep{Key: held.Key(), Fence: held.Fence}
 		}
 	}
 	return c
+}
+
+// uses reports whether a process of a lease was measured on the device, also where an older
+// lease of the process is charged for all of its memory.
+func (o *observed) uses(held *lease.Lease) bool {
+	_, here := o.owned[held.Key()]
+	return here
 }
 
 // left reports whether nobody uses a lease any more: it is detached, and none of its
@@ -70,11 +77,7 @@ func (s *state) left(held *lease.Lease) bool {
 	return held.Implied && held.Binding == lease.ByTTL && held.State == lease.Active &&
 		!slices.ContainsFunc(held.Parts, func(p lease.Part) bool {
 			o := s.devices[p.GPU]
-			if o == nil || o.Sample == nil {
-				return true
-			}
-			_, used := o.owned[held.Key()] // also where an older lease of the process is charged for all of it
-			return used
+			return o == nil || o.Sample == nil || o.uses(held)
 		})
 }
 

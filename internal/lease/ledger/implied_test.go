@@ -208,6 +208,29 @@ func TestDetachedLeaseLastsWhileItsProcessesAreMeasured(t *testing.T) {
 	})
 }
 
+// The memory of a process is charged to the oldest of its leases first. The others last as
+// long: their process is on the device.
+func TestDetachedLeasesLastWhileOneIsChargedForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newWorld().start(t)
+		k.device(0, 100)
+		service := child(t).Process.Pid
+		k.detached("older", 40, service)
+		k.detached("younger", 40, service)
+		for range 60 {
+			k.device(0, 100, used(service, 30))
+			time.Sleep(time.Minute)
+		}
+		if got, want := k.leases(), []string{"older", "younger"}; !slices.Equal(got, want) {
+			t.Errorf("leases are %v, want %v", got, want)
+		}
+		time.Sleep(time.Hour) // nobody looks
+		if got, want := k.leases(), []string{"older", "younger"}; !slices.Equal(got, want) {
+			t.Errorf("while nobody looks, leases are %v, want %v", got, want)
+		}
+	})
+}
+
 // Where nothing is measured any more, what was measured last counts.
 func TestDetachedLeaseLastsWhileMonitoringIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
