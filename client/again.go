@@ -84,10 +84,11 @@ func persist[T any](ctx context.Context, c *Client, timeout gpu.Opt[float64], as
 }
 
 // endure makes a call again while a daemon is being replaced, for as long as the client has
-// patience. Nothing of the call was sent.
-func (c *Client) endure(ctx context.Context, call func() error) error {
+// patience. Of a call that changes something, nothing was sent; one that only asks may have
+// been cut off.
+func (c *Client) endure(ctx context.Context, asks bool, call func() error) error {
 	err := call()
-	for since, wait := time.Now(), firstPause; c.patience > 0 && replaced(err, time.Now()) && time.Since(since) < c.patience; wait = min(2*wait, longestPause) {
+	for since, wait := time.Now(), firstPause; c.patience > 0 && (replaced(err, time.Now()) || asks && isCut(err)) && time.Since(since) < c.patience; wait = min(2*wait, longestPause) {
 		if c.retry != nil && time.Since(since) >= longestPause {
 			c.retry(err, wait)
 		}
@@ -118,9 +119,15 @@ func replaced(err error, now time.Time) bool {
 // wentAway reports whether the daemon went away before it answered a request that it
 // may have seen.
 func wentAway(err error) bool {
-	cut, unanswered, problem := (*cutError)(nil), (*unansweredError)(nil), (*api.Problem)(nil)
-	return errors.As(err, &cut) || errors.As(err, &unanswered) || errors.Is(err, io.ErrUnexpectedEOF) ||
+	unanswered, problem := (*unansweredError)(nil), (*api.Problem)(nil)
+	return isCut(err) || errors.As(err, &unanswered) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.As(err, &problem) && (problem.Code == "stopping" || problem.Code == "no_turn") // what older daemons say when they stop
+}
+
+// isCut reports whether the daemon ended while a call was under way.
+func isCut(err error) bool {
+	cut := (*cutError)(nil)
+	return errors.As(err, &cut)
 }
 
 // isAway reports whether no daemon listens now. While it is away, somebody else may.

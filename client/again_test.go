@@ -199,7 +199,7 @@ func TestEndure(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tries, told := 0, 0
 				daemon := &Client{patience: 10 * time.Second, retry: func(error, time.Duration) { told++ }}
-				err := daemon.endure(t.Context(), func() error {
+				err := daemon.endure(t.Context(), false, func() error {
 					if tries++; tries <= c.failures {
 						return c.err
 					}
@@ -219,8 +219,43 @@ func TestEndure(t *testing.T) {
 	}
 	t.Run("without patience", func(t *testing.T) {
 		tries := 0
-		if err := new(Client).endure(t.Context(), func() error { tries++; return refused }); tries != 1 || err == nil {
+		if err := new(Client).endure(t.Context(), false, func() error { tries++; return refused }); tries != 1 || err == nil {
 			t.Errorf("%d tries, error %v", tries, err)
 		}
 	})
+}
+
+// A question whose answer was cut off is asked again, for the daemon was killed meanwhile.
+// What changes something is not: it may be done.
+func TestQuestionThatIsCutOff(t *testing.T) {
+	ping := func(ctx context.Context, c *Client) error { return c.Ping(ctx) }
+	cancel := func(ctx context.Context, c *Client) error { _, err := c.CancelJob(ctx, "job-7", ""); return err }
+	for name, test := range map[string]struct {
+		patience time.Duration
+		call     func(context.Context, *Client) error
+		asked    int
+	}{
+		"a question":       {10 * time.Second, ping, 2},
+		"without patience": {0, ping, 1},
+		"it may be done":   {10 * time.Second, cancel, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				asked := 0
+				way := roundTrip(func(*http.Request) (*http.Response, error) {
+					if asked++; asked == 1 {
+						return nil, io.EOF
+					}
+					return respond(http.StatusOK, "application/json", struct{}{}), nil
+				})
+				c, err := New(Options{Transport: way, Patience: test.patience})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := test.call(t.Context(), c); (err != nil) != (test.asked == 1) || asked != test.asked {
+					t.Errorf("asked %d times, error %v", asked, err)
+				}
+			})
+		})
+	}
 }

@@ -44,7 +44,7 @@ func (c *Client) exchange(ctx context.Context, method, path string, query url.Va
 	if err := unnamed(path); err != nil {
 		return err
 	}
-	return c.endure(ctx, func() error { return c.exchangeOnce(ctx, method, path, query, body, read) })
+	return c.endure(ctx, method == http.MethodGet, func() error { return c.exchangeOnce(ctx, method, path, query, body, read) })
 }
 
 func (c *Client) exchangeOnce(ctx context.Context, method, path string, query url.Values, body []byte,

@@ -64,7 +64,8 @@ type Options struct {
 	Timeout time.Duration
 
 	// Patience is how long a call is made again where no daemon listens on the socket, but
-	// one did a moment ago: it is being replaced. Zero means that such a call fails at once.
+	// one did a moment ago: it is being replaced. So is one that changes nothing, where the
+	// daemon ended before it answered. Zero means that such calls fail at once.
 	Patience time.Duration
 
 	// Retry, if set, is called by Events before it connects again, and before a request

@@ -26,7 +26,7 @@ func overStream(ctx context.Context, c *Client, kind wire.Kind, method, path str
 	if err := unnamed(path); err != nil {
 		return true, err
 	}
-	err = c.endure(ctx, func() error {
+	err = c.endure(ctx, false, func() error {
 		limited, cancel := c.limit(ctx)
 		defer cancel()
 		return c.streams.call(limited, kind, asked, answer)
