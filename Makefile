@@ -101,7 +101,7 @@ bench-web: build ## what the page takes and costs beside an empty one, on 16 and
 	cd web && node test/browser/bench.mjs
 
 .PHONY: week
-week: build ## play a week of five people in five minutes, with kills and an upgrade, and show its account
+week: build ## play a week of five people who want more than there is, with kills and an upgrade, in five minutes, and hold its account
 	python3 examples/days/week.py
 
 .PHONY: pictures

@@ -55,7 +55,7 @@ class Machine:
         """Starts the daemon, and waits until it answers."""
         with open(self.folder / "log", "wb") as log:
             self._daemon = subprocess.Popen(self._command, stdout=log, stderr=log, env=self.environ, cwd=self.folder)
-        until(lambda: self._daemon.poll() is not None or self._ready(), "the daemon starts")
+        until(lambda: self._daemon.poll() is not None or self.ready(), "the daemon starts")
         if self._daemon.poll() is not None:
             fail("the daemon has ended:\n" + self.log())
         self.url = "http://" + re.findall(r"listen=(\S+)", self.log())[-1]
@@ -78,7 +78,7 @@ class Machine:
         self.stop()
         self._folder.cleanup()
 
-    def _ready(self):
+    def ready(self):
         import berth
 
         try:
@@ -95,19 +95,24 @@ class Machine:
             environ.pop("BERTH_SOCKET", None)
             environ["BERTH_URL"] = self.url
 
-    def berth(self, *arguments, code=0, cwd=None, uid=None, gid=None):
-        """Runs the command berth, as another user if there is a uid, and returns what it prints."""
+    def berth(self, *arguments, **more):
+        """Runs the command berth, and returns what it prints."""
+        return self.run(BERTH, *arguments, **more)
+
+    def run(self, *command, code=0, cwd=None, uid=None, gid=None):
+        """Runs a program, as another user if there is a uid, and returns what it prints."""
 
         def become():
             os.setgroups([])
             os.setgid(gid)
             os.setuid(uid)
 
-        done = subprocess.run([BERTH, *map(str, arguments)], env=self.environ, capture_output=True, text=True, cwd=cwd,
+        words = [str(word) for word in command]
+        done = subprocess.run(words, env=self.environ, capture_output=True, text=True, cwd=cwd,
                               preexec_fn=become if uid is not None else None)
         said = done.stdout + done.stderr
         if done.returncode != code:
-            fail("berth %s exits with %d, and not %d:\n%s" % (" ".join(map(str, arguments)), done.returncode, code, said))
+            fail("%s exits with %d, and not %d:\n%s" % (" ".join([os.path.basename(words[0]), *words[1:]]), done.returncode, code, said))
         return said
 
     def start(self, *command, **more):

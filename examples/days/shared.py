@@ -117,6 +117,9 @@ class Person:
     def berth(self, *arguments, code=0):
         return self.machine.berth(*arguments, code=code, cwd=self.home, uid=self.uid, gid=self.gid)
 
+    def run(self, *command):
+        return self.machine.run(*command, cwd=self.home, uid=self.uid, gid=self.gid)
+
 
 def state(person, job):
     return json.loads(person.berth("--json", "job", job))

@@ -3,16 +3,19 @@
     make week
 
 Ada sweeps parameters, Bob has many small jobs, of which some fail, run out of time or of
-memory, Carol works at a terminal, Dmitri has a quota, Erin asks three models, of which
-two fit on a GPU together, and pushes 50,000 records through a worker. Meanwhile the
-daemon is killed seven times, and replaced once, as an upgrade does. At the end there is
-an account: exit codes, logs, records, answers, leases, sums of the report beside the sums
-of what was seen, fairness, and how good the estimates were.
+memory, or are cancelled, Carol works at a terminal and goes before the others, Dmitri has
+a quota, and Erin pushes 50,000 records through a worker. Erin and Carol ask three models,
+of which two fit on a GPU together. Together they want more than there is. Meanwhile the
+daemon is killed seven times, and replaced once, as an upgrade does, and a GPU is drained.
+At the end there is an account. Each of its lines says what is, and what should be; if one
+is not so, the exit code is 1.
 
 Root plays it as five users of the machine. Anybody else plays all five; then there is
-one user, so fairness and the sums of each cannot be told.
+one user, so priorities, fairness and the sums of each cannot be told.
 """
 
+import collections
+import itertools
 import json
 import os
 import pathlib
@@ -24,19 +27,27 @@ import statistics
 import sys
 import threading
 import time
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 
-from machine import BERTH, ROOT, Machine, say, see, until
-from shared import Person, state
+from machine import BERTH, ROOT, Machine, say, until
+from shared import Person
 
-sys.path.insert(0, str(ROOT / "examples" / "models"))
-from ask import ask  # noqa: E402
-
-SECONDS = float(os.environ.get("WEEK_SECONDS", "200"))  # in which people begin something new
+SECONDS = float(os.environ.get("WEEK_SECONDS", "270"))  # in which people begin something new, besides those of restarts
 RECORDS = 50_000
 KILLS = 7
-UNSTORED = 13  # seconds before a kill of which the daemon may have stored no sums
-MEMORY = 24_564  # MiB of a simulated RTX 4090
+QUOTA = 40  # GiB that Dmitri may hold
+MODELS = {"chat": "14GiB", "coder": "10GiB", "embedder": "2GiB"}
+
+# What the account holds against what was seen.
+REPORT = 0.5  # how much of a sum of the journal a report may lack or have besides
+ENERGY = 0.75  # the same of the energy seen: the counters of simulated GPUs begin anew with each daemon
+ALIKE = 0.01  # by how much the reports over several lengths may differ
+JAIN = 0.9  # Jain's index of what people held who wanted more: 1 is equal shares
+TOLD = 100  # how many that waited have to be told a time
+OFF = 0.8  # by how much of the wait in the middle they may be off in the middle
+LATE = 0.25  # how many of them may begin later than "late", of which one in ten should
+SOON = timedelta(seconds=5)  # so near a kill, nobody may know why berth ended a job
+FAR = 3600  # seconds by which no estimate may be off
 
 SCENARIO = """
 devices: 4xrtx-4090
@@ -55,12 +66,12 @@ optimization: {{keep_seconds: 1, park_grace_seconds: 0}}
 front: {{listen: "127.0.0.1:0"{front_user}}}
 users:
   default: {{longest_time_seconds: 172800}}
-{limits}
+{people}
 services:
 {services}
 """
 SERVICE = """  {name}:
-    command: {python} {server} --port ${{PORT}} --name {name} --memory {memory} --load-seconds 0.5 --guests {guests}
+    command: {python} {folder}/server.py --port ${{PORT}} --name {name} --memory {memory} --load-seconds 0.5 --guests {folder}/guests
     memory: {memory}
     ready: /health{user}
 """
@@ -78,14 +89,21 @@ if memory:
 for line in range(20):
     time.sleep(seconds / 20)
     print("line", line, flush=True)
-if code == 1 and memory:
-    print("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", file=sys.stderr)
 print("END", flush=True)
+if code == 1:
+    print("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", file=sys.stderr)
 sys.exit(code)
 '''
-WORKER = '''import berth
-berth.worker(lambda records: [{"n": one["n"], "twice": 2 * one["n"]} for one in records])
+WORKER = '''import berth, time
+def twice(records):
+    time.sleep(0.005 * len(records))
+    return [{"n": one["n"], "twice": 2 * one["n"]} for one in records]
+berth.worker(twice)
 '''
+
+# Plan is how a job or a task should end: as berth says it, how often it is started, what
+# its log or the cause of its end has to say, and whether its log is whole.
+Plan = collections.namedtuple("Plan", "state code tries says whole", defaults=("done", 0, 1, "", True))
 
 
 class Week:
@@ -95,19 +113,24 @@ class Week:
         self.machine, self.people = machine, people
         self.lock = threading.Lock()
         self.over = threading.Event()  # nobody begins anything new
-        self.jobs = {}  # by id: (person, state, exit code, tries, whether its log is whole)
-        self.estimates = {}  # by id: what was said when it was submitted
+        self.notes = itertools.count(1)
+        self.plans = {}  # by id of a job or task
         self.wrong = []
-        self.counts = dict.fromkeys(("execs", "answers", "samples", "refused", "kills"), 0)
-        self.held = {}  # GiB hours by user, as seen
-        self.lost = {}  # the part of them that a daemon that is killed cannot have stored
-        self.looks = []  # the last ones: when, how long after the one before, and MiB by user
-        self.both = {}  # the same while two people waited
-        self.most = 0
+        self.counts = collections.Counter()
+        self.told = {}  # by user, id and time of a request: when it was first told a time, and its estimate
+        self.waited = set()  # user, id and time of each request that waited
+        self.wanting = 0  # seconds in which everybody of `equals` wanted more
+        self.held = collections.Counter()  # GiB seconds by user in that time
+        self.most = self.quota = 0  # the most MiB that leases had on a GPU, and that Dmitri had
+        self.joules = 0  # of all GPUs
+        self.away = []  # from when until when the daemon was, because it was killed or replaced
+        self.drained = self.undrained = None  # when GPU 3 was
+        self.log = ""  # of all daemons
+        self.good = True
 
-    def planned(self, person, job, state, code, tries=1, whole=True):
+    def plan(self, id, *plan):
         with self.lock:
-            self.jobs[job] = (person, state, code, tries, whole)
+            self.plans[id] = Plan(*plan)
 
     def count(self, what):
         with self.lock:
@@ -119,18 +142,48 @@ class Week:
             self.wrong.append(what)
         self.over.set()
 
+    def line(self, true, what, *should):
+        """Says what is, and what should be."""
+        say("%s %s" % ("   " if true else "NOT", what) + "".join("; should be " + one for one in should))
+        self.good = self.good and bool(true)
+
+    def equals(self):
+        """The people who have equal shares and always want more: Ada, Bob and Dmitri."""
+        return {self.people[0].name, self.people[1].name, self.people[3].name}
+
+
+def insist(person, *arguments, code=0, done=lambda: None):
+    """Runs a command, and again if the daemon was killed before it answered, unless it did it."""
+    while True:
+        try:
+            return person.berth(*arguments, code=code)
+        except SystemExit as failure:
+            if not re.search("exits with 3,|closed the connection", str(failure)):
+                raise
+        until(person.machine.ready, "the daemon is back")
+        if done():
+            return done()
+
 
 def submit(week, person, *arguments):
-    """Submits a job, and writes down when it was said to begin."""
-    said, _ = json.JSONDecoder().raw_decode(person.berth("--json", "submit", *arguments))  # a daemon that is away is told behind it
-    try:
-        job = state(person, said["id"])
-    except SystemExit:  # the daemon was killed
-        return said["id"]
-    if job.get("estimate") and not job.get("tasks") and not job.get("after"):
-        with week.lock:
-            week.estimates[job["id"]] = job["submitted"], job["estimate"]
-    return said["id"]
+    """Submits a job once, also if the daemon that took it is killed before it says so."""
+    import berth
+
+    note = "note %d" % next(week.notes)
+    done = lambda: "".join(job.id for job in berth.jobs() if job.comment == note)
+    return insist(person, "submit", "--comment", note, *arguments, done=done).split()[0]
+
+
+def keep(week, me, most, begin):
+    """Has so many jobs under way, until the week is over, and waits for each: begin returns
+    its id and the exit code of berth wait."""
+    under_way = collections.deque()
+    while under_way or not week.over.is_set():
+        if len(under_way) < most and not week.over.is_set():
+            under_way.append(begin())
+        else:
+            job, code = under_way.popleft()
+            me.berth("wait", job, code=code)
 
 
 def work(week, seconds, code=0, memory=0):
@@ -138,77 +191,93 @@ def work(week, seconds, code=0, memory=0):
 
 
 def ada(week, me, rng):
-    """Ada sweeps: arrays and parameters, each followed by an evaluation."""
-    while not week.over.is_set():
-        sweep = submit(week, me, "--name", "sweep", "--memory", "16GiB", "--array", "1-9", *work(week, rng.uniform(1, 3), memory=4000))
-        for task in range(1, 10):
-            week.planned(me, "%s.%d" % (sweep, task), "done", 0)
-        then = submit(week, me, "--name", "eval", "--memory", "3GiB", "--after", sweep, *work(week, 0.5))
-        week.planned(me, then, "done", 0)
-        me.berth("wait", then)
+    """Ada sweeps: arrays, each followed by an evaluation."""
+
+    def begin():
+        sweep = submit(week, me, "--name", "sweep", "--memory", "7GiB", "--array", "1-6", *work(week, rng.uniform(5, 9), memory=4000))
+        for task in range(1, 7):
+            week.plan("%s.%d" % (sweep, task))
+        then = submit(week, me, "--name", "eval", "--memory", "3GiB", "--after", sweep, *work(week, 1))
+        week.plan(then)
+        return then, 0
+
+    keep(week, me, 3, begin)
+
+
+# Bob's jobs: what else is said of one, what it does, how it should end, and what berth wait says.
+KINDS = {
+    "code": ([], (1, 7), ("failed", 7), 7),
+    "retry": (["--retry", "2"], (0.5, 9), ("failed", 9, 3), 9),
+    "memory": ([], (1, 1), ("failed", 1, 1, "out of memory"), 1),
+    "time": (["--time", "15s", "--signal", "USR1@6s"], (60,), ("timed_out", None, 1, "USR1", False), 124),
+    "over": ([], (60, 0, 6000), ("failed", 143, 1, "more than the 5 GiB it held", False), 143),
+    "cancel": (["--hold"], (60,), ("cancelled", None, 0, "", False), 122),
+}
 
 
 def bob(week, me, rng):
     """Bob has many small jobs, and some go wrong."""
-    while not week.over.is_set():
-        kind = rng.choice(["good"] * 6 + ["code", "retry", "time", "memory", "over"])
-        flags = ["--name", "fit-" + kind, "--memory", "8GiB"]
-        if kind == "good":
-            week.planned(me, submit(week, me, *flags, *work(week, rng.uniform(0.5, 4), memory=1500)), "done", 0)
-        elif kind == "code":
-            week.planned(me, submit(week, me, *flags, *work(week, 0.5, 7)), "failed", 7)
-        elif kind == "retry":
-            week.planned(me, submit(week, me, *flags, "--retry", "2", *work(week, 0.3, 9)), "failed", 9, tries=3)
-        elif kind == "memory":
-            week.planned(me, submit(week, me, *flags, *work(week, 0.5, 1, memory=1500)), "failed", 1)
-        elif kind == "time":
-            week.planned(me, submit(week, me, *flags, "--time", "3s", "--signal", "USR1@2s", *work(week, 60)), "timed_out", None, whole=False)
-        else:
-            week.planned(me, submit(week, me, *flags, *work(week, 60, memory=9000)), "failed", None, whole=False)
-        week.over.wait(rng.uniform(0.5, 2.5))
+
+    def begin():
+        kind = rng.choice(["good"] * 8 + list(KINDS))
+        flags, does, plan, code = KINDS.get(kind, ([], (rng.uniform(3, 9), 0, 1500), (), 0))
+        job = submit(week, me, "--name", "fit-" + kind, "--memory", "5GiB", *flags, *work(week, *does))
+        week.plan(job, *plan)
+        if kind == "cancel":
+            insist(me, "cancel", job)
+        return job, code
+
+    keep(week, me, 9, begin)
 
 
 def carol(week, me, rng):
     """Carol works at a terminal: what she runs has to work whatever becomes of the daemon."""
     while not week.over.is_set():
         code = rng.choice([0, 0, 0, 5])
-        me.berth("exec", "--memory", "4GiB", "--time", "5m", *work(week, rng.uniform(0.2, 2), code, memory=3000), code=code)
+        me.berth("exec", "--memory", "8GiB", "--time", "5m", "--priority", "5", *work(week, rng.uniform(0.5, 2), code, memory=3000), code=code)
         week.count("execs")
-        week.over.wait(rng.uniform(0.5, 3))
+        week.over.wait(rng.uniform(0.2, 1.5))
 
 
 def dmitri(week, me, rng):
-    """Dmitri has a quota of 40 GiB, and asks for more than that now and then."""
-    while not week.over.is_set():
-        if me.uid is not None:
-            me.berth("submit", "--memory", "44GiB", "--gpus", "1", *work(week, 1), code=4)
+    """Dmitri has a quota, and asks for more than that now and then."""
+
+    def begin():
+        if me.uid is not None and rng.random() < 0.2:
+            insist(me, "submit", "--memory", "%dGiB" % (QUOTA + 4), *work(week, 1), code=4)
             week.count("refused")
-        for _ in range(4):
-            week.planned(me, submit(week, me, "--name", "render", "--memory", "12GiB", "--time", "2m", *work(week, rng.uniform(1, 4), memory=9000)), "done", 0)
-        week.over.wait(rng.uniform(8, 14))
+        job = submit(week, me, "--name", "render", "--memory", "8GiB", "--time", "2m", *work(week, rng.uniform(5, 10), memory=6000))
+        week.plan(job)
+        return job, 0
+
+    keep(week, me, 6, begin)
 
 
-def erin(week, me, rng):
-    """Erin asks models, two of which fit on a GPU together."""
-    url = "http://" + front(week.machine)
+def models(week, me, rng):
+    """Erin and Carol ask models, two at a time; ask.py checks each answer."""
     while not week.over.is_set():
-        model = rng.choice(["chat", "coder", "embedder"])
-        ask(url, model, "question %d" % week.counts["answers"], rng.randint(5, 60))
-        week.count("answers")
-        week.over.wait(rng.uniform(0.1, 0.8))
+        me.run(week.python, week.machine.folder / "ask.py", week.front, *MODELS, "--requests", 4, "--clients", 2, "--seed", rng.randrange(99))
+        week.counts[me.title] += 4
+        week.over.wait(rng.uniform(0.5, 3))
 
 
 def records(week, me):
     """Pushes records through workers on every GPU."""
+    before = week.counts["kills"]
     me.berth("run", "--input", "records.jsonl", "--output", "outcomes.jsonl", "--memory", "2GiB", "--", week.python, week.machine.folder / "worker.py")
+    week.counts["kills in the batch"] = week.counts["kills"] - before
 
 
 def chaos(week, rng):
-    """Kills the daemon seven times, and replaces its program once."""
+    """Kills the daemon seven times, replaces its program once, and drains a GPU meanwhile."""
     machine = week.machine
-    for kill in range(KILLS + 1):
-        if week.over.wait(SECONDS / (KILLS + 2) * rng.uniform(0.7, 1.3)):
+    for kill in range(KILLS + 2):
+        if week.over.wait(SECONDS / (KILLS + 2) * rng.uniform(0.7, 1.3)) or kill > KILLS:
             break
+        if kill == 5:
+            machine.berth("drain", 3)
+            week.drained = datetime.now(timezone.utc)
+        went = datetime.now(timezone.utc)
         if kill == KILLS // 2:
             machine.stop()
             for name in ("berth", "berth-serve"):
@@ -217,48 +286,52 @@ def chaos(week, rng):
         else:
             machine.kill()
             week.count("kills")
-        since = time.monotonic() - UNSTORED
+        week.log += machine.log()
         threading.Event().wait(rng.uniform(0.1, 2))
         machine.start_daemon()
-        with week.lock:
-            for when, took, seen in week.looks:
-                for user, mebibytes in seen.items() if when >= since else ():
-                    week.lost[user] = week.lost.get(user, 0) + mebibytes / 1024 * took / 3600
+        week.away.append((went, datetime.now(timezone.utc)))
+        if kill == 6:
+            week.undrained = datetime.now(timezone.utc)
+            machine.berth("undrain", 3)
 
 
 def look(week):
-    """Looks twice a second at who holds what, until the week is over and nobody holds anything."""
+    """Looks twice a second at who holds what and who waits, until the week is over and nobody does."""
     import berth
 
-    last, seen, waited = time.monotonic(), {}, set()
+    last, held, wanting, watts = time.monotonic(), {}, False, 0
     while True:
         threading.Event().wait(0.5)
-        now = time.monotonic()
-        with week.lock:
-            week.looks = [*week.looks[-100:], (now, now - last, seen)]
-            for user, mebibytes in seen.items():
-                week.held[user] = week.held.get(user, 0) + mebibytes / 1024 * (now - last) / 3600
-                if {person.name for person in week.people[:2]} <= waited:
-                    week.both[user] = week.both.get(user, 0) + mebibytes / 1024 * (now - last) / 3600
-        last = now
+        since, last = last, time.monotonic()
+        week.joules += watts * (last - since)
+        if wanting:
+            week.wanting += last - since
+            for user, mebibytes in held.items():
+                week.held[user] += mebibytes / 1024 * (last - since)
         try:
-            leases, gpus = berth.leases().document, berth.status_all().document["gpus"]
+            leases, gpus = berth.leases(), berth.status_all().gpus
         except berth.BerthError:
             continue  # the daemon is away; what was held is held
-        seen, on = {}, {}
-        for lease in leases["leases"]:
-            for part in lease["parts"] if lease["state"] != "parked" else ():  # a parked lease holds nothing
-                user = lease["holder"].get("user", "")
-                seen[user] = seen.get(user, 0) + part["memory_mb"]
-                on[part["gpu"]] = on.get(part["gpu"], 0) + part["memory_mb"]
-        waited = {request["holder"].get("user") for request in leases["waiting"]}
+        held, on = collections.Counter(), collections.Counter()
+        for lease in leases.leases:
+            for part in lease.parts if lease.state != "parked" else ():  # a parked lease holds nothing
+                held[lease.holder.user] += part.memory_mb
+                on[part.gpu] += part.memory_mb
+        wanting = week.equals() <= {one.holder.user for one in leases.waiting if not one.limit}
+        for one in leases.waiting:
+            key = one.holder.user, one.id, one.since
+            week.waited.add(key)
+            if one.estimate and one.estimate.likely and key not in week.told:
+                week.told[key] = datetime.now(timezone.utc), one.estimate
+        watts = sum(gpu.sample.power_watts or 0 for gpu in gpus if gpu.sample)
         for gpu in gpus:
-            name, slots = gpu["device"]["uuid"], gpu["slots"]
-            week.most = max(week.most, on.get(name, 0))
-            if on.get(name, 0) > MEMORY or slots["active"] > slots["capacity"]:
-                week.is_wrong("GPU %s is over-committed: %d MiB, %s" % (name, on[name], slots))
-        week.count("samples")
-        if week.over.is_set() and not leases["leases"] and not leases["waiting"]:
+            leased, sample, slots = on[gpu.device.uuid], gpu.sample, gpu.slots
+            week.most = max(week.most, leased)
+            if leased > gpu.device.memory_total_mb or slots.active > slots.capacity or sample and sample.memory_used_mb > sample.memory_total_mb:
+                week.is_wrong("GPU %s is over-committed: %d MiB leased, %s, %s" % (gpu.device.uuid, leased, slots, sample))
+        week.quota = max(week.quota, held[week.people[3].name])
+        week.count("looks")
+        if week.over.is_set() and not leases.leases and not leases.waiting:
             return
 
 
@@ -266,6 +339,7 @@ def play(machine, people):
     week = Week(machine, people)
     week.python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
     until(lambda: front(machine), "the front listens")
+    week.front = "http://" + front(machine)
     rng = random.Random(7)
 
     def part(act, *arguments):
@@ -274,91 +348,143 @@ def play(machine, people):
         except (Exception, SystemExit) as failure:  # every one is told
             week.is_wrong("%s: %s" % (act.__name__, failure))
 
-    parts = [(act, me, random.Random(rng.random())) for act, me in zip((ada, bob, carol, dmitri, erin), people)]
-    parts += [(records, people[4]), (chaos, random.Random(rng.random())), (look,)]
+    acts = [*zip((ada, bob, carol, dmitri), people), (models, people[2]), (models, people[4])]
+    parts = [(act, me, random.Random(rng.random())) for act, me in acts] + [(records, people[4]), (chaos, random.Random(rng.random())), (look,)]
     threads = [threading.Thread(target=part, args=one, daemon=True) for one in parts]
-    killing, looking = threads[-2:]
     for one in threads:
         one.start()
-    for minute in range(int(SECONDS // 20)):
-        if week.over.wait(20):
-            break
+    while threads[-2].is_alive():  # that of chaos
+        threads[-2].join(20)
         with week.lock:
-            say("%4d s: %d jobs and tasks, %d runs at a terminal, %d answers, the daemon killed %d times" % (
-                20 * (minute + 1), len(week.jobs), week.counts["execs"], week.counts["answers"], week.counts["kills"]))
+            say("%d jobs and tasks, %d runs at a terminal, the daemon killed %d times" % (len(week.plans), week.counts["execs"], week.counts["kills"]))
     week.over.set()
-    killing.join()
-    see(not week.wrong, "nothing goes wrong:\n" + "\n".join(week.wrong))
-    for person, job in {(one[0], id.rpartition(".")[0] or id): None for id, one in list(week.jobs.items())}:
-        until(lambda person=person, job=job: state(person, job).get("ended"), job + " ends")
     for one in threads[:-1]:
         one.join()
-    for name in services(machine):
+    for name in MODELS:
         machine.berth("stop", name)
-    looking.join()
+    threads[-1].join()
     machine.stop()  # it stores the newest sums
+    week.log += machine.log()
     machine.start_daemon()
     return week
 
 
 def account(week):
-    """Holds what was seen against what was planned, and says it."""
-    see(not week.wrong, "nothing went wrong:\n" + "\n".join(week.wrong))
-    right, errors, late = 0, [], 0
-    for id, (person, wanted, code, tries, whole) in week.jobs.items():
-        job = state(person, id)
-        see(job["state"] == wanted and (code is None or job.get("exit_code") == code), "%s is %s with %s, as planned: %s, %s: %s" % (
-            id, wanted, code, job["state"], job.get("exit_code"), job.get("cause")))
-        starts = (week.machine.folder / "starts" / id).read_text().count("begun")
-        see(starts == tries, "%s was started %d times: %d" % (id, tries, starts))
-        log = person.berth("logs", id)
-        see("BEGIN %s" % id in log and (not whole or log.rstrip().endswith("END") or "CUDA out of memory" in log), "the log of %s is whole:\n%s" % (id, log))
-        right += 1
-        if id in week.estimates:
-            said, estimate = week.estimates[id]
-            took = at(job["started"]) - at(said)
-            if estimate.get("likely"):
-                errors.append(abs(at(estimate["likely"]) - at(said) - took))
-                late += took > at(estimate.get("late") or estimate["likely"]) - at(said) + 1
-                see(errors[-1] < 3600, "no estimate is off by hours: %s was said to begin at %s, and began after %.0f s" % (id, estimate["likely"], took))
-    say("jobs: %d of %d as planned, each started as often as it should be, every log whole" % (right, len(week.jobs)))
-    say("runs at a terminal: %d, all right; asked for too much: %d, all refused" % (week.counts["execs"], week.counts["refused"]))
+    """Holds what was seen against what was planned."""
+    import berth
+
+    week.line(not week.wrong, "%d things went wrong" % len(week.wrong), "0")
+    if week.wrong:  # it was not played to its end
+        return
+    jobs(week)
+    week.line(week.counts["execs"], "runs at a terminal: %d with the exit codes of their programs" % week.counts["execs"], "all")
+    if week.people[3].uid is not None:
+        week.line(week.counts["refused"] and week.quota <= QUOTA * 1024, "Dmitri: refused %d times, and held %.0f GiB at most" % (
+            week.counts["refused"], week.quota / 1024), "each time that he asks for more than %d GiB" % QUOTA)
     outcomes = [json.loads(line) for line in (week.people[4].home / "outcomes.jsonl").read_text().splitlines()]
-    see(sorted(one["n"] for one in outcomes) == list(range(RECORDS)) and all(one["twice"] == 2 * one["n"] for one in outcomes), "every record has its outcome once")
-    say("records: %d, each once; answers of models: %d, all right" % (len(outcomes), week.counts["answers"]))
-    say("leases: %d looks, never over-committed, %.1f of %.1f GiB at most; none is left" % (week.counts["samples"], week.most / 1024, MEMORY / 1024))
-    say("estimates: of %d jobs that waited, %d were told a time, off by %.0f s in the middle; %d began later than “late”" % (
-        len(week.estimates), len(errors), statistics.median(errors or [0]), late))
-    sums(week)
-    if week.people[0].uid is not None and sum(week.both.values()) > 0:
-        say("while Ada and Bob both waited: %s" % ", ".join("%s had %.2f GiB·h" % (person.title, week.both.get(person.name, 0)) for person in week.people[:2]))
+    week.line(sorted(one["n"] for one in outcomes) == list(range(RECORDS)) and all(one["twice"] == 2 * one["n"] for one in outcomes),
+              "records: %d outcomes, the daemon killed %d times meanwhile" % (len(outcomes), week.counts["kills in the batch"]), "%d, each right and once" % RECORDS)
+    asked = [week.counts[person.title] for person in (week.people[2], week.people[4])]
+    week.line(min(asked), "models: %d and %d answers, each right" % tuple(asked), "all that Carol and Erin asked for")
+    week.line(True, "leases: never over-committed in %d looks, %.1f GiB on a GPU at most" % (week.counts["looks"], week.most / 1024))
+    left = berth.leases()
+    week.line(not left.leases and not left.waiting and not berth.orphans().orphans, "left: %d leases, %d requests, %d orphans" % (
+        len(left.leases), len(left.waiting), len(berth.orphans().orphans)), "0")
+    bad = re.findall("(?m)^.*(?:level=ERROR(?!.*code=(?:alert|state_change))|panic:|goroutine ).*$", week.log)
+    week.line(week.counts["kills"] == KILLS and not bad, "daemon: killed %d times and replaced once; errors in its log: %s" % (week.counts["kills"], bad[:5] or 0), "0")
+    past = berth.past_leases(limit=2000)
+    drained = [one.id for one in past if week.drained < one.granted < week.undrained and any(part.gpu.endswith("-3") for part in one.parts)]
+    week.line(not drained, "drain: leases that began on GPU 3 in %.0f s: %s" % ((week.undrained - week.drained).total_seconds(), drained or 0), "0")
+    sums(week, past)
+    estimates(week, past)
+    if week.people[0].uid is not None:
+        fairness(week)
 
 
-def sums(week):
-    """Holds the report over several lengths against what was seen."""
-    reports = {since: report(week.machine, since) for since in ("1h", "1d", "7d", "30d")}
-    names = {person.name: person.title for person in week.people}
-    for user in sorted(week.held, key=week.held.get, reverse=True):
-        said = {since: one.get(user, 0) for since, one in reports.items()}
-        see(max(said.values()) - min(said.values()) <= 0.01 * max(said.values()), "the report of %s says the same over every length: %s" % (user, said))
-        lost = week.lost.get(user, 0)
-        see(0.9 * week.held[user] - lost - 0.02 <= said["1h"] <= 1.1 * week.held[user] + 0.02, "it says what was seen, %.3f GiB·h, of which the kills may hide %.3f: %s" % (week.held[user], lost, said))
-        say("report: %s held %.2f GiB·h, by 1h, 1d, 7d and 30d alike; seen: %.2f, of which the kills may hide %.2f" % (names.get(user, user), said["1h"], week.held[user], lost))
+def jobs(week):
+    """Holds every job against its plan."""
+    import berth
+
+    ended, wrong = {}, []
+    for one in berth.jobs():
+        job = berth.find_job(one.id).answer
+        ended.update({one.id: one for one in job.list or [job]})
+    for id in sorted(ended.keys() ^ week.plans.keys()):
+        wrong.append(id + (" was planned by nobody" if id in ended else " is lost"))
+    for id in ended.keys() & week.plans.keys():
+        job, plan = ended[id], week.plans[id]
+        begun, log = week.machine.folder / "starts" / id, pathlib.Path(job.log or os.devnull).read_text()
+        starts = begun.read_text().count("begun") if begun.exists() else 0
+        if (job.state, job.exit_code) != (plan.state, job.exit_code if plan.code is None else plan.code):
+            wrong.append("%s is %s with %s (%s), and not %s" % (id, job.state, job.exit_code, job.cause, plan))
+        if starts != plan.tries:
+            wrong.append("%s was started %d times, and not %d" % (id, starts, plan.tries))
+        whole = ["BEGIN " + id, *("line %d" % line for line in range(20)), "END"] if plan.whole else []
+        unsaid = plan.says not in log + job.cause and not any(went < job.ended + SOON and job.started - SOON < back for went, back in week.away)
+        if log.splitlines()[:len(whole)] != whole or unsaid:
+            wrong.append("the log of %s is not whole, or %r is in neither it nor its cause (%s):\n%s" % (id, plan.says, job.cause, log))
+    for one in wrong[:10]:
+        say(one)
+    kinds = collections.Counter(job.state for job in ended.values())
+    week.line(not wrong, "jobs: %d (%s), of which %d not as planned in state, exit code, cause, starts or log" % (
+        len(ended), ", ".join("%d %s" % (count, state) for state, count in kinds.most_common()), len(wrong)), "0")
 
 
-def report(machine, since):
-    """GiB hours by user."""
-    said = json.loads(machine.berth("report", "--since", since, "--json"))
-    return {one["name"]: one["leased_mb_hours"] / 1024 for one in said["period"]["users"]}
+def sums(week, past):
+    """Holds the report over several lengths against the integral of the journal, and its energy against what was seen."""
+    journal = collections.Counter()
+    for one in past:
+        journal[one.holder.user] += sum(part.memory_mb for part in one.parts) / 1024 * (one.ended - one.granted).total_seconds() / 3600
+    reports = [json.loads(week.machine.berth("report", "--since", since, "--json"))["period"] for since in ("1h", "1d", "7d", "30d")]
+
+    def line(what, unit, said, true, tolerance):
+        week.line(max(said) - min(said) <= ALIKE * max(said) and abs(said[0] / true - 1) <= tolerance, "report: %s %.3f %s by 1h and %.3f by 30d, %.1f %% of %.3f" % (
+            what, said[0], unit, said[-1], 100 * said[0] / true, true), "100 %%, give or take %.0f %%" % (100 * tolerance))
+
+    for user, true in journal.most_common():
+        said = [sum(one["leased_mb_hours"] for one in period["users"] if one["name"] == user) / 1024 for period in reports]
+        line(title(week, user) + " held", "GiB·h", said, true, REPORT)
+    line("the GPUs used", "Wh", [sum(one.get("energy_joules", 0) for one in period["gpus"]) / 3600 for period in reports], week.joules / 3600, ENERGY)
 
 
-def at(text):
-    """The seconds of a time of the API."""
-    return datetime.fromisoformat(re.sub(r"(\.\d{1,6})\d*", lambda found: found[1].ljust(7, "0"), text.replace("Z", "+00:00"))).timestamp()
+def estimates(week, past):
+    """Holds what those who waited were told against when they began."""
+    grants = collections.defaultdict(list)
+    for one in past:
+        grants[one.holder.user, one.id].append(one.granted)
+    began = {key: min((granted for granted in grants[key[:2]] if granted >= key[2]), default=None) for key in week.waited if key[1] not in MODELS}
+    waits, errors, late, far, users = collections.defaultdict(list), [], 0, 0, collections.Counter()
+    for key, granted in began.items():
+        if granted:
+            waits[key[0]].append((granted - key[2]).total_seconds())
+        if granted and key in week.told:
+            told, estimate = week.told[key]
+            users[title(week, key[0])] += 1
+            errors.append(abs((granted - estimate.likely).total_seconds()))
+            late += (granted - (estimate.late or estimate.likely)).total_seconds() > 1
+            far += (max(estimate.likely, estimate.late or estimate.likely) - told).total_seconds() > FAR
+    people = 4 if week.people[0].uid is not None else 1
+    week.line(len(errors) >= TOLD and len(users) >= people, "estimates: of %d that waited, %d were told a time (%s)" % (
+        len(began), len(errors), ", ".join("%s %d" % one for one in users.most_common())), "%d, of %d users" % (TOLD, people))
+    error, middle = statistics.median(errors or [0]), statistics.median(itertools.chain([0], *waits.values()))
+    week.line(error <= OFF * middle, "estimates: off by %.1f s in the middle, where people waited %.1f s" % (error, middle), "%.0f %% of that at most" % (100 * OFF))
+    week.line(late <= LATE * len(errors), "estimates: %d began later than “late”, %.0f %%" % (late, 100 * late / max(1, len(errors))), "10 %%, and %.0f %% at most" % (100 * LATE))
+    week.line(not far, "estimates: %d were told more than an hour" % far, "0")
+    if people > 1:
+        first = statistics.median(waits[week.people[2].name] or [0])
+        week.line(first < middle, "priority: Carol, who goes before the others, waited %.1f s in the middle" % first, "less than the %.1f s of all" % middle)
 
 
-def services(machine):
-    return [one["name"] for one in json.loads(machine.berth("services", "--json"))["services"]]
+def fairness(week):
+    """Says what people with equal shares held while all of them wanted more."""
+    held = [week.held[user] for user in sorted(week.equals())]
+    jain = sum(held) ** 2 / (len(held) * sum(one * one for one in held) or 1)
+    week.line(week.wanting >= SECONDS / 8 and jain >= JAIN, "fairness: in %.0f s in which all wanted more, %s; Jain's index %.3f" % (
+        week.wanting, ", ".join("%s had %.1f GiB" % (title(week, user), one / max(1, week.wanting)) for user, one in zip(sorted(week.equals()), held)), jain), "%.2f at least" % JAIN)
+
+
+def title(week, user):
+    return {person.name: person.title for person in reversed(week.people)}.get(user, user)
 
 
 def front(machine):
@@ -387,17 +513,18 @@ def settle(machine):
     (folder / "worker.py").write_text(WORKER)
     for name in ("berth", "berth-serve"):
         shutil.copy(pathlib.Path(BERTH).parent / name, folder / "bin")
-    shutil.copy(ROOT / "examples" / "models" / "server.py", folder)
+    for name in ("server.py", "ask.py"):
+        shutil.copy(ROOT / "examples" / "models" / name, folder)
     with open(people[4].home / "records.jsonl", "w") as file:
         file.writelines('{"n": %d}\n' % number for number in range(RECORDS))
     python, user, front_user, limits = sys.executable, "", "", ""
     if os.geteuid() == 0:
         python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
         user, front_user = "\n    user: " + people[4].name, ", user: " + people[4].name
-        limits = "  %s: {running_jobs: 12}\n  %s: {memory_mb: 40GiB, running_jobs: 4}" % (people[1].name, people[3].name)
-    services = "".join(SERVICE.format(name=name, python=python, server=folder / "server.py", memory=memory, guests=machine.guests, user=user)
-                       for name, memory in (("chat", "14GiB"), ("coder", "10GiB"), ("embedder", "2GiB")))
-    machine.configuration.write_text(CONFIGURATION.format(front_user=front_user, limits=limits, services=services))
+        limits = "  %s: {running_jobs: 12}\n  %s: {role: operator}\n  %s: {memory_mb: %dGiB, running_jobs: 4}" % (
+            people[1].name, people[2].name, people[3].name, QUOTA)
+    services = "".join(SERVICE.format(name=name, python=python, folder=folder, memory=memory, user=user) for name, memory in MODELS.items())
+    machine.configuration.write_text(CONFIGURATION.format(front_user=front_user, people=limits, services=services))
     return people
 
 
@@ -412,9 +539,12 @@ if __name__ == "__main__":
     machine = Machine("", scenario=SCENARIO, shared=True)
     people = settle(machine)
     machine.serve_from(machine.folder / "bin")
+    machine.environ["BERTH_PATIENCE"] = "120"  # on a busy machine, the next daemon takes its time
     with machine:
         try:
-            account(play(machine, people))
+            week = play(machine, people)
+            account(week)
         finally:
             leave(machine)
-    say("the week went well")
+    say("the week went well" if week.good else "the week did not go well: see the lines with NOT")
+    sys.exit(not week.good)
