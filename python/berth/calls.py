@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, Generator, List, Mapping, Optional, Sequ
 from . import answers
 from .answers import Answer
 from .client import CALL_TIMEOUT, BerthError, Client
+from .enduring import enduring
 from .memorytypes import Amount, asked, mib, resized
 from .mistakes import number
 from .persisting import persisting
@@ -660,8 +661,8 @@ def undrain(gpu: Union[int, str], *, client: Optional[Client] = None) -> Call[an
 
 
 def submit_job(body: Mapping[str, Any], *, client: Optional[Client] = None) -> Call[answers.Job]:
-    """Submits a job."""
-    return (yield from _post(answers.Job, "/api/jobs", body, client))
+    """Submits a job. A daemon that is being replaced is waited for."""
+    return answers.Job.read((yield from enduring(Request("POST", "/api/jobs", given(body), client=client))))
 
 
 def jobs(
@@ -680,10 +681,11 @@ def jobs(
 
 
 def get_job(id: str, *, wait: Optional[float] = None, client: Optional[Client] = None) -> Call[answers.Job]:
-    """Returns a job or a task. With ``wait``, it waits that many seconds for its end."""
-    limit = CALL_TIMEOUT + (wait or 0.0)
-    query = given({"wait_seconds": wait})
-    return answers.Job.read((yield Request("GET", _job(id), query=query, timeout=limit, client=client)))
+    """Returns a job or a task. With ``wait``, it waits that many seconds for its end,
+    or for a daemon that is being replaced."""
+    limit = wait or 0.0
+    request = Request("GET", _job(id), query=given({"wait_seconds": wait}), timeout=CALL_TIMEOUT + limit, client=client)
+    return answers.Job.read((yield from enduring(request, limit)))
 
 
 def job_log(

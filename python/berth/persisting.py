@@ -8,12 +8,12 @@ import time
 from typing import TYPE_CHECKING, Any, Generator, Union
 
 from .client import BerthError, Broken, NoDaemon, Problem
+from .enduring import FIRST, LONGEST, enduring
 
 if TYPE_CHECKING:
     from .calls import Request
 
 AWAY = 60.0  # seconds for which the daemon may be away
-FIRST, LONGEST = 0.05, 1.0  # seconds between two tries; the daemon keeps a place for 10 s after it starts
 
 LOG = logging.getLogger("berth")
 
@@ -21,10 +21,11 @@ LOG = logging.getLogger("berth")
 def persisting(request: "Request") -> "Generator[Union[Request, float], Any, Any]":
     """Makes a request that may wait. If the daemon is stopped, killed or replaced
     meanwhile, makes it again under the same id until it is answered, or the daemon has
-    been away for a minute. The daemon keeps its place in the queue."""
+    been away for a minute. The daemon keeps its place in the queue. One that is being
+    replaced already is waited for."""
     begun = time.monotonic()
     try:
-        return (yield request)
+        return (yield from enduring(request))
     except BerthError as why:
         if not went_away(why):
             raise

@@ -298,8 +298,8 @@ class Job:
         return self
 
     def _waiting(self, timeout: Optional[float]) -> Call[answers.Job]:
-        """Asks until the job has ended. A daemon that is away is waited for, once one was
-        there."""
+        """Asks until the job has ended. A daemon that is away is waited for, once it
+        has answered, and before that if it is being replaced."""
         until = None if timeout is None else clock.monotonic() + timeout
         seen, pause = False, 0.1
         while True:

@@ -151,7 +151,7 @@ class Routes(DaemonCase):
         arguments["Mapping[str, Any]"] = arguments["Mapping[str, Mapping[str, int]]"] = {}
         found = set()
         for name, call in vars(calls).items():
-            if not inspect.isgeneratorfunction(call) or name.startswith("_") or name == "persisting":
+            if not inspect.isgeneratorfunction(call) or name.startswith("_") or inspect.getmodule(call) is not calls:
                 continue
             needed = [p for p in inspect.signature(call).parameters.values() if p.default is p.empty]
             asked = call(*(arguments[p.annotation] for p in needed if p.kind is not p.VAR_KEYWORD))

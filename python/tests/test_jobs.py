@@ -3,10 +3,12 @@
 import asyncio
 import datetime
 import inspect
+import itertools
 import os
 import pathlib
 import tempfile
 import unittest
+from unittest import mock
 
 import berth
 from berth import calls
@@ -114,6 +116,7 @@ class Waiting(unittest.TestCase):
         self.assertEqual(self.waited(["done"]), ("done", []))
         state, pauses = self.waited(["running", gone, gone, "waiting", gone, "failed"])
         self.assertEqual((state, pauses), ("failed", [1.0, 0.1, 0.2, 1.0, 0.1]))
+        self.assertEqual(self.waited([berth.Broken("GET", OSError()), gone, "done"]), ("done", [0.1, 0.2]))  # one was there
         stopping, busy = berth.Problem({"code": "stopping"}, 503), berth.Problem({"code": "no_turn"}, 429)
         self.assertEqual(self.waited(["running", stopping, gone, busy, "done"]), ("done", [1.0, 0.1, 0.2, 0.4]))
 
@@ -135,6 +138,10 @@ class Waiting(unittest.TestCase):
             self.waited(["running", berth.Problem({"code": "unknown_job"}, 404)])
         with self.assertRaisesRegex(TimeoutError, "job-1 has not ended within 0 s; it is running"):
             self.waited(["running"], timeout=0)
+        with mock.patch("berth.submitting.clock") as clock:
+            clock.monotonic.side_effect = itertools.count()
+            with self.assertRaisesRegex(TimeoutError, "job-1 has not ended within 9 s, as far as is known: no daemon answers"):
+                self.waited(["running"] + 100 * [berth.NoDaemon([], "")], timeout=9)
 
 
 class Logs(unittest.TestCase):

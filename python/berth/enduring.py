@@ -1,0 +1,74 @@
+"""Makes a request again while the daemon is being replaced."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from typing import TYPE_CHECKING, Any, Generator, Union
+
+from .client import Client, NoDaemon
+
+if TYPE_CHECKING:
+    from .calls import Request
+
+REPLACED = 60.0  # seconds after the end of a daemon in which the next one is expected
+FIRST, LONGEST = 0.05, 1.0  # seconds between two tries
+
+LOG = logging.getLogger("berth")
+
+
+def enduring(request: "Request", limit: float = float("inf")) -> "Generator[Union[Request, float], Any, Any]":
+    """Makes a request, again while a daemon is being replaced: for ``BERTH_PATIENCE``
+    seconds, and for ``limit`` at most. Nothing of the request was sent."""
+    since, pause, told = time.monotonic(), FIRST, False
+    limit = min(limit, patience())
+    while True:
+        try:
+            return (yield request)
+        except NoDaemon as why:
+            waited = time.monotonic() - since
+            if waited >= limit or not (request.client or Client()).local or not replaced(why):
+                raise
+            if waited >= LONGEST and not told:
+                LOG.warning("%s; waiting for it to come back", why)
+                told = True
+        yield pause
+        pause = min(2 * pause, LONGEST)
+
+
+def patience() -> float:
+    """Returns the seconds for which a daemon that is being replaced is waited for."""
+    text = os.environ.get("BERTH_PATIENCE", "")
+    return float(text) if text.isascii() and text.isdecimal() and int(text) > 0 else 10.0
+
+
+def replaced(why: NoDaemon) -> bool:
+    """Reports whether no daemon listens at any of some sockets, but one did: its socket
+    refuses, because it was killed since the machine started, or has just gone. Without
+    either, the machine has no daemon."""
+    return any(
+        isinstance(error, ConnectionRefusedError) and _since_boot(path)
+        or isinstance(error, FileNotFoundError) and time.time() - _traced_since(path) < REPLACED
+        for path, error in why.attempts
+    )  # fmt: skip
+
+
+def _since_boot(path: str) -> bool:
+    """Reports whether a file was written since the machine started. If nobody knows when
+    that was, it was."""
+    try:
+        written = os.lstat(path).st_mtime
+        with open("/proc/uptime", encoding="ascii") as uptime:
+            return time.time() - written <= float(uptime.read().split()[0])
+    except (OSError, ValueError, IndexError):
+        return True
+
+
+def _traced_since(path: str) -> float:
+    """Returns when the daemon of a socket last began or ended, as its trace says: a link
+    beside the socket. 0: nobody knows."""
+    try:
+        return os.lstat(path + ".state").st_mtime
+    except OSError:
+        return 0.0

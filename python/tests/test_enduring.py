@@ -1,0 +1,180 @@
+"""Calls that are made while the daemon is being replaced."""
+
+import asyncio
+import os
+import socket
+import tempfile
+import threading
+import unittest
+from unittest import mock
+
+import berth
+from berth import enduring
+from berth.calls import Request
+
+from . import PATIENCE
+from .daemon import DaemonCase
+
+
+class Patience(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="berth-")
+        self.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, "berth.sock")
+        patch = mock.patch.dict(os.environ, {"BERTH_PATIENCE": ""})
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def pauses(self, error, limit=float("inf"), client=None):
+        """Returns the pauses of a request that never reaches a daemon."""
+        clock, pauses = [0.0], []
+        request = Request("POST", "/api/jobs", client=client or berth.Client(socket=self.path))
+        with mock.patch("berth.enduring.time.monotonic", lambda: clock[0]):
+            call = enduring.enduring(request, limit)
+            with self.assertRaises(berth.NoDaemon):
+                asked = next(call)
+                while True:
+                    self.assertIs(asked, request)
+                    pause = call.throw(berth.NoDaemon([(self.path + ".other", FileNotFoundError()), (self.path, error)], ""))
+                    pauses.append(pause)
+                    clock[0] += pause
+                    asked = call.send(None)
+        return pauses
+
+    def killed(self):
+        """Leaves the socket of a daemon that was killed."""
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(self.path)
+
+    def stopped(self, ago=0.0):
+        """Leaves the trace of a daemon that has ended."""
+        trace = self.path + ".state"
+        os.symlink("/", trace)
+        when = os.lstat(trace).st_mtime - ago
+        os.utime(trace, (when, when), follow_symlinks=False)
+
+    def test_a_daemon_that_was_killed_is_waited_for(self):
+        self.killed()
+        with self.assertLogs("berth") as told:
+            pauses = self.pauses(ConnectionRefusedError(111, "Connection refused"))
+        self.assertEqual(pauses[:6], [0.05, 0.1, 0.2, 0.4, 0.8, 1.0])
+        self.assertTrue(10 <= sum(pauses) < 11, pauses)
+        self.assertEqual(len(told.output), 1)
+        self.assertIn("Connection refused); ; waiting for it", told.output[0])
+
+    def test_one_that_has_just_gone_is_waited_for(self):
+        self.stopped()
+        with self.assertLogs("berth"):
+            self.assertTrue(self.pauses(FileNotFoundError()))
+
+    def test_a_machine_without_a_daemon_is_told_at_once(self):
+        self.assertEqual(self.pauses(FileNotFoundError()), [])
+        self.stopped(ago=2 * enduring.REPLACED)
+        self.assertEqual(self.pauses(FileNotFoundError()), [])
+
+    def test_a_socket_from_before_the_machine_started_is_nobodys(self):
+        self.killed()
+        os.utime(self.path, (1, 1))
+        self.assertEqual(self.pauses(ConnectionRefusedError()), [])
+
+    def test_what_time_does_not_mend_is_told_at_once(self):
+        self.killed(), self.stopped()
+        self.assertEqual(self.pauses(PermissionError()), [])
+        self.assertEqual(self.pauses(ConnectionRefusedError(), client=berth.Client(url="http://h:1")), [])
+
+    def test_how_long(self):
+        self.killed()
+        for said, limit, want in (
+            ("3", float("inf"), 3), ("3", 1, 1), ("20", float("inf"), 20), ("3", 0, 0),
+            ("0", float("inf"), 10), ("-1", float("inf"), 10), ("2.5", float("inf"), 10), ("soon", float("inf"), 10),
+        ):  # fmt: skip
+            with self.subTest(said=said, limit=limit), mock.patch.dict(os.environ, {"BERTH_PATIENCE": said}):
+                with mock.patch("berth.enduring.LOG"):
+                    waited = sum(self.pauses(ConnectionRefusedError(), limit))
+                self.assertTrue(want <= waited <= want + enduring.LONGEST, waited)
+
+
+class Replaced(DaemonCase):
+    """A daemon that is killed before each call, and started when the call has met none."""
+
+    def setUp(self):
+        patch = mock.patch.dict(os.environ, {"BERTH_PATIENCE": str(PATIENCE)})
+        patch.start()
+        self.addCleanup(patch.stop)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def replaced(self, call):
+        """Returns what a call returns that begins while there is no daemon."""
+        met = threading.Event()
+
+        def meets(why, looks=enduring.replaced):
+            met.set()
+            return looks(why)
+
+        def start():
+            self.assertTrue(met.wait(PATIENCE))
+            self.daemon.start()
+
+        self.daemon.kill()
+        starter = threading.Thread(target=start)
+        with mock.patch("berth.enduring.replaced", meets):
+            starter.start()
+            try:
+                return call()
+            finally:
+                met.set()
+                starter.join()
+
+    def submitted(self):
+        return {"command": ["true"], "memory": 64, "directory": self.folder, "output": os.path.join(self.folder, "log")}
+
+    def test_submit(self):
+        before = {job.id for job in berth.jobs()}
+        job = self.replaced(lambda: berth.submit(**self.submitted()))
+        self.assertEqual({job.id for job in berth.jobs()} - before, {job.id})
+        self.assertEqual(job.wait(PATIENCE), 0)
+
+        async def awaited():
+            job = await berth.aio.submit(**self.submitted())
+            return job.id
+
+        found = self.replaced(lambda: asyncio.run(awaited()))
+        self.assertEqual({job.id for job in berth.jobs()} - before, {job.id, found})
+
+    def test_wait(self):
+        job = berth.submit(**self.submitted())
+        self.assertEqual(self.replaced(lambda: job.wait(PATIENCE)), 0)
+
+    def test_allocate(self):
+        granted = self.replaced(lambda: berth.allocate("model", "1GiB"))
+        self.assertEqual([lease["id"] for lease in self.daemon.leases()["leases"]], [granted.id])
+        berth.release(granted.id)
+
+    def test_lease(self):
+        gpu = self.replaced(berth.lease("1GiB").acquire)
+        self.assertEqual([lease["id"] for lease in self.daemon.leases()["leases"]], [gpu.id])
+        gpu.release()
+
+        async def awaited():
+            async with berth.aio.lease("1GiB") as gpu:
+                return gpu.id, [lease["id"] for lease in self.daemon.leases()["leases"]]
+
+        id, held = self.replaced(lambda: asyncio.run(awaited()))
+        self.assertEqual(held, [id])
+
+    def test_what_only_looks_is_told_at_once(self):
+        self.daemon.kill()
+        self.addCleanup(self.daemon.start)
+        with mock.patch("berth.asking.time.sleep") as slept:
+            self.assertFalse(berth.is_available())
+            with self.assertRaises(berth.NoDaemon):
+                berth.status()
+            with self.assertRaises(berth.NoDaemon):
+                berth.find_job("job-1")
+        self.assertEqual(slept.call_count, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
