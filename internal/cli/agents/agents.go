@@ -60,7 +60,10 @@ type unclosed struct{ io.Writer }
 func (unclosed) Close() error { return nil }
 
 func (a *agent) server() *mcp.Server {
-	s := mcp.NewServer(&mcp.Implementation{Name: "berth", Title: "berth, the GPU resource manager", Version: a.Version}, &mcp.ServerOptions{Instructions: instructions})
+	s := mcp.NewServer(&mcp.Implementation{Name: "berth", Title: "berth, the GPU resource manager", Version: a.Version}, &mcp.ServerOptions{
+		Instructions: instructions,
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}, // no logging, and always the same tools
+	})
 	look(s, a, "status", "Every GPU: state, load, memory, temperature, who holds it, and what needs a person", (*agent).status)
 	look(s, a, "waiting", "Who waits for a GPU, since when, and what stands in the way of each", (*agent).waiting)
 	look(s, a, "explain", "Whether a request for GPU memory would be granted now, what is in its way on each GPU, and what smaller request would be granted", (*agent).explain)

@@ -2,6 +2,7 @@ package agents_test
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"slices"
 	"strings"
@@ -118,6 +119,28 @@ func TestLook(t *testing.T) {
 		if text, refused := call(t, s, c.tool, c.arguments); !refused || !strings.Contains(text, c.says) {
 			t.Errorf("%s %v is refused: %v, %s", c.tool, c.arguments, refused, text)
 		}
+	}
+}
+
+// What a session may do is said when it begins: tools that stay the same, and no logging.
+func TestCapabilities(t *testing.T) {
+	t.Parallel()
+	s, _ := connect(t, true)
+	said, err := json.Marshal(s.InitializeResult().Capabilities)
+	if err != nil || string(said) != `{"tools":{}}` {
+		t.Errorf("the capabilities are %s, %v", said, err)
+	}
+}
+
+// An empty id is that of no job, and not the path of all of them.
+func TestCancelOfNothing(t *testing.T) {
+	t.Parallel()
+	s, _ := connect(t, true)
+	if text, refused := call(t, s, "cancel", map[string]any{"id": ""}); !refused || !strings.Contains(text, "There is no such job: the id is empty") {
+		t.Errorf("cancel of an empty id is refused: %v, %s", refused, text)
+	}
+	if text, refused := call(t, s, "cancel", map[string]any{}); !refused || !strings.Contains(text, "id") {
+		t.Errorf("cancel of no id is refused: %v, %s", refused, text)
 	}
 }
 
