@@ -27,6 +27,7 @@ class Named(Protocol):
     @property
     def id(self) -> str:
         """The ID."""
+        ...
 
 
 Codes = Union[str, Sequence[str], None]
