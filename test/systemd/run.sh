@@ -46,7 +46,7 @@ fill() {
   echo "127.0.0.1 localhost $(hostname)" >"$2/etc/hosts" # sudo looks the name up
   for user in worker:1234 other:1235; do
     grep -q "^${user%:*}:" "$2/etc/passwd" || chroot "$2" useradd --create-home --uid "${user#*:}" --shell /bin/sh "${user%:*}"
-    rm -rf "$2/home/${user%:*}"/* "$2"/tmp/of-*
+    rm -rf "${2:?}/home/${user%:*}"/* "$2"/tmp/of-*
   done
   echo 'worker ALL=(ALL) NOPASSWD: ALL' >"$2/etc/sudoers.d/worker"
   # The machine has no PAM module that would say it.

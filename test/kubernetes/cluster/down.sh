@@ -12,5 +12,5 @@ left=$(members "$CG")
 ungroup "$CG"
 if [ -n "${LOGS:-}" ]; then mkdir -p "$LOGS"; cp -r "$RUN/log" "$LOGS/control"; for n in "$RUN"/node-*/log; do [ ! -d "$n" ] || cp -r "$n" "$LOGS/$(basename "$(dirname "$n")")"; done; fi
 forget || exit 1
-rm -rf "$RUN/bin" "$RUN/images"; rmdir "$RUN" 2>/dev/null || echo "Something else is in $RUN, which stays." >&2
+rm -rf "${RUN:?}/bin" "${RUN:?}/images"; rmdir "$RUN" 2>/dev/null || echo "Something else is in $RUN, which stays." >&2
 for h in $(hierarchies); do [ ! -d "$h/$CG" ] || { echo "The control group $h/$CG is not empty." >&2; exit 1; }; done
