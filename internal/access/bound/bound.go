@@ -107,14 +107,14 @@ func (j *jwk) key() (key, error) {
 			if j.Curve != c.curve.Params().Name {
 				continue
 			}
-			x, y := number(j.X), number(j.Y)
-			if x == nil || y == nil || !c.on(x, y) {
+			public, err := c.point(number(j.X), number(j.Y))
+			if err != nil {
 				return key{}, errors.New("its point is not on its curve")
 			}
 			if j.Algorithm != "" && j.Algorithm != c.algorithm {
 				return key{}, fmt.Errorf("its algorithm is %q; that of its curve is %s", j.Algorithm, c.algorithm)
 			}
-			return key{&ecdsa.PublicKey{Curve: c.curve, X: x, Y: y}, c.algorithm}, nil
+			return key{public, c.algorithm}, nil
 		}
 		return key{}, fmt.Errorf("its curve is %q; berth knows P-256, P-384 and P-521", j.Curve)
 	}
@@ -133,15 +133,13 @@ var curves = []curve{{"ES256", elliptic.P256(), crypto.SHA256}, {"ES384", ellipt
 // size returns how many bytes a number of the curve has.
 func (c curve) size() int { return (c.curve.Params().BitSize + 7) / 8 }
 
-// on reports whether a point is on the curve.
-func (c curve) on(x, y *big.Int) bool {
+// point returns the key with a point of the curve.
+func (c curve) point(x, y *big.Int) (*ecdsa.PublicKey, error) {
 	size := c.size()
-	if len(x.Bytes()) > size || len(y.Bytes()) > size {
-		return false
+	if x == nil || y == nil || len(x.Bytes()) > size || len(y.Bytes()) > size {
+		return nil, errors.New("its numbers cannot be those of the curve")
 	}
-	point := append([]byte{4}, append(x.FillBytes(make([]byte, size)), y.FillBytes(make([]byte, size))...)...)
-	_, err := ecdsa.ParseUncompressedPublicKey(c.curve, point)
-	return err == nil
+	return ecdsa.ParseUncompressedPublicKey(c.curve, append([]byte{4}, append(x.FillBytes(make([]byte, size)), y.FillBytes(make([]byte, size))...)...))
 }
 
 // number returns a number in base64, or nil.
