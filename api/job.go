@@ -128,10 +128,11 @@ type JobTasks struct {
 
 // Estimate says when a request that waits will probably be granted.
 type Estimate struct {
-	Likely  *time.Time `json:"likely,omitempty" doc:"As likely earlier as later."`
-	Late    *time.Time `json:"late,omitempty" doc:"Nine times of ten it is earlier."`
-	Unknown string     `json:"unknown,omitempty" doc:"Why that is not known." example:"train-3 has no history and nobody chose its time limit"`
-	Latest  *time.Time `json:"latest,omitempty" doc:"With unknown: when the time limits of all that is in the way have ended it, if it has some. That may be far later than it really begins."`
+	Likely   *time.Time `json:"likely,omitempty" doc:"As likely earlier as later, if nobody comes who goes first."`
+	Late     *time.Time `json:"late,omitempty" doc:"Nine times of ten it is earlier, if users go on asking for what they hold now. Absent if others might always go first then."`
+	Unknown  string     `json:"unknown,omitempty" doc:"Why that is not known." example:"train-3 has no history and nobody chose its time limit"`
+	Latest   *time.Time `json:"latest,omitempty" doc:"With unknown: when the time limits of all that is in the way have ended it, if it has some. That may be far later than it really begins."`
+	Passable bool       `json:"passable,omitempty" doc:"With latest: somebody who asks later may go first, because of a smaller share or a priority. So it may begin later than latest."`
 }
 
 // JobChange changes a job or one of its tasks.

@@ -42,10 +42,10 @@ func (d *Desk) Estimate(k lease.Key) *api.Estimate {
 	defer f.mu.Unlock()
 	if now := time.Now(); now.Sub(f.at) > foresightKept {
 		f.earlier = newEarlier(d.Peaks)
-		f.likely, f.late, f.latest = d.Ledger.Foresee(now, f.earlier.lasts(likelyShare)), d.Ledger.Foresee(now, f.earlier.lasts(lateShare)), nil
+		f.likely, f.late, f.latest = d.Ledger.Foresee(now, f.earlier.lasts(likelyShare), ledger.Nobody), d.Ledger.Foresee(now, f.earlier.lasts(lateShare), ledger.Again), nil
 		for _, one := range f.likely {
 			if one.At.IsZero() {
-				f.latest = d.Ledger.Foresee(now, atMost)
+				f.latest = d.Ledger.Foresee(now, atMost, ledger.Nobody)
 				break
 			}
 		}
@@ -100,15 +100,15 @@ func (d *Desk) estimateNew(r lease.Request) *api.Estimate {
 	d.foresight.asking.Lock()
 	defer d.foresight.asking.Unlock()
 	now, runs := time.Now(), newEarlier(d.Peaks)
-	likely, err := d.Ledger.ForeseeNew(now, r, runs.lasts(likelyShare))
+	likely, err := d.Ledger.ForeseeNew(now, r, runs.lasts(likelyShare), ledger.Nobody)
 	if err != nil {
 		return &api.Estimate{Unknown: err.Error()}
 	}
 	var late, latest ledger.Foreseen // without a time if it fails
 	if likely.At.IsZero() {
-		latest, _ = d.Ledger.ForeseeNew(now, r, atMost)
+		latest, _ = d.Ledger.ForeseeNew(now, r, atMost, ledger.Nobody)
 	} else {
-		late, _ = d.Ledger.ForeseeNew(now, r, runs.lasts(lateShare))
+		late, _ = d.Ledger.ForeseeNew(now, r, runs.lasts(lateShare), ledger.Again)
 	}
 	return runs.estimate(likely, late, latest)
 }
@@ -131,7 +131,7 @@ func (e *earlier) estimate(likely, late, atLatest ledger.Foreseen) *api.Estimate
 		at := latest(late.At, *found.Likely)
 		found.Late = &at
 	case found.Likely == nil && !likely.Leaves && !atLatest.At.IsZero():
-		found.Latest = &atLatest.At
+		found.Latest, found.Passable = &atLatest.At, atLatest.Passable
 	}
 	return &found
 }

@@ -38,6 +38,16 @@ func (l *Lease) Returning() Request {
 	return r
 }
 
+// Alike returns a request for another lease of the same holder, for as much on as many
+// devices.
+func (l *Lease) Alike() Request {
+	r := l.into(0, l.Parts[0].Memory, l.Parts[0].Slots)
+	r.Into, r.Only = 0, nil
+	r.Exclusive, r.Least = l.Exclusive, l.returnsTo(0)
+	r.TimeLimit, r.Imposed, r.Unchosen = l.TimeLimit, l.Imposed, l.Unchosen
+	return r
+}
+
 // returnsTo returns the least memory that a part of a parked lease has to get to return: all
 // that it had. A lease that has its device alone had all that could be leased there then,
 // which is never quite the same: the driver takes more, and so do parked processes.

@@ -42,11 +42,10 @@ func (l *Lease) Over(now time.Time) bool {
 // false if that is not known, or if nobody chose it.
 func (l *Lease) Until() (time.Time, bool) {
 	ends, limited := l.Ends()
-	limited = limited && !l.Unchosen
 	if l.Binding == ByTTL && l.State != Parked && (!limited || l.Expires.Before(ends)) {
 		return l.Expires, true
 	}
-	return ends, limited
+	return ends, limited && !l.Unchosen
 }
 
 // warnAhead returns how long before its end berth warns the holder of a lease with a time

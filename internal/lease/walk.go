@@ -116,6 +116,17 @@ func (w *Walk) IsBefore(r *Request) bool {
 	return w.book.before(&w.lanes[0], &at)
 }
 
+// Passable reports whether a request that comes later, with the same priority, may have its
+// place before a waiting one: that of a user or a service with a smaller share.
+func (b *Book) Passable(r *Request) bool {
+	w := b.waiting.get(r.Key())
+	if w == nil || w.request != r {
+		return false
+	}
+	at := b.position(w.lane, w)
+	return at.userShare > 0 || at.serviceShare > 0
+}
+
 // sink moves a position down the heap to where it belongs.
 func (w *Walk) sink(i int) {
 	moved := w.lanes[i]

@@ -274,10 +274,11 @@ class Part(Answer):
 class Estimate(Answer):
     """Estimate says when a request that waits will probably be granted."""
 
-    likely: Optional[Time] = None  # As likely earlier as later.
-    late: Optional[Time] = None  # Nine times of ten it is earlier.
+    likely: Optional[Time] = None  # As likely earlier as later, if nobody comes who goes first.
+    late: Optional[Time] = None  # Nine times of ten it is earlier, if users go on asking for what they hold now. Absent if others might always go first then.
     unknown: str = ""  # Why that is not known.
     latest: Optional[Time] = None  # With unknown: when the time limits of all that is in the way have ended it, if it has some. That may be far later than it really begins.
+    passable: bool = False  # With latest: somebody who asks later may go first, because of a smaller share or a priority. So it may begin later than latest.
 
 
 class Waiting(OfUser, Answer):

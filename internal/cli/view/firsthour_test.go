@@ -16,7 +16,7 @@ func TestStartsInAList(t *testing.T) {
 	at := now.Add(7*time.Hour + 59*time.Minute + 30*time.Second)
 	for want, e := range map[string]api.Estimate{
 		"start unknown, job-6 has no end": {Unknown: "job-6 has no time limit"},
-		"starts in about 8 h":             {Likely: &at},
+		"starts in about 8 h":             {Likely: &at, Late: &at},
 	} {
 		if got := JobNote(api.Job{State: "waiting", Code: "queue", Cause: "waits for a GPU", Estimate: &e}, now); got != want {
 			t.Errorf("%q, want %q", got, want)

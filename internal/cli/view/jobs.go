@@ -200,14 +200,17 @@ func estimated(j api.Job, now time.Time) string {
 	case e.Likely == nil:
 		text := "not known, because " + term.Clean(e.Unknown)
 		if e.Latest != nil {
-			text += "; at the latest in " + until(*e.Latest, now)
+			text += "; at the latest in " + until(*e.Latest, now) + unpassed(e)
 		}
 		return text
 	case !e.Likely.After(now):
 		return "soon"
 	}
 	text := "in about " + until(*e.Likely, now)
-	if e.Late != nil && e.Late.After(*e.Likely) {
+	switch {
+	case e.Late == nil:
+		text += ", if nobody comes who goes first"
+	case e.Late.After(*e.Likely):
 		text += ", probably within " + until(*e.Late, now)
 	}
 	return text

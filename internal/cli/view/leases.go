@@ -114,11 +114,13 @@ const unchosenAhead = time.Hour
 // Ending returns the time that ends a lease; nil if none does. A limit that nobody chose is
 // far away for most leases, and says nothing about them: it counts when it is near.
 func Ending(l api.Lease, now time.Time) *time.Time {
-	soonest := l.Expires
-	if l.Ends != nil && (soonest == nil || l.Ends.Before(*soonest)) && (!l.Unchosen || l.Ends.Sub(now) <= unchosenAhead) {
-		soonest = l.Ends
+	switch {
+	case l.Ends == nil || l.Expires != nil && !l.Ends.Before(*l.Expires):
+		return l.Expires
+	case l.Unchosen && l.Ends.Sub(now) > unchosenAhead:
+		return nil
 	}
-	return soonest
+	return l.Ends
 }
 
 // Until says in a word or two what ends a lease.
@@ -204,13 +206,23 @@ func Foretold(e *api.Estimate, now time.Time) string {
 	case e.Likely == nil:
 		text := "When it starts is not known, because " + term.Clean(e.Unknown) + "."
 		if e.Latest != nil {
-			text += " It starts at the latest in " + until(*e.Latest, now) + ", when time limits have ended what is in its way."
+			text += " It starts at the latest in " + until(*e.Latest, now) + ", when time limits have ended what is in its way" + unpassed(e) + "."
 		}
 		return text
-	case e.Late == nil || !e.Late.After(*e.Likely):
+	case e.Late == nil:
+		return "It will probably start in " + until(*e.Likely, now) + ", if nobody comes who goes first."
+	case !e.Late.After(*e.Likely):
 		return "It will probably start in " + until(*e.Likely, now) + "."
 	}
 	return "It will probably start in " + until(*e.Likely, now) + ", and nine times of ten within " + until(*e.Late, now) + "."
+}
+
+// unpassed says on what condition a request begins at the latest when that was said.
+func unpassed(e *api.Estimate) string {
+	if e.Passable {
+		return ", if nobody passes it"
+	}
+	return ""
 }
 
 // AsksFor describes what a request waits for.

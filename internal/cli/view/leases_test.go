@@ -44,7 +44,8 @@ func TestLimitsThatNobodyChose(t *testing.T) {
 	}{
 		{api.Lease{Binding: "process", Holder: api.Holder{PID: 7}, Ends: at(47 * time.Hour), Unchosen: true}, "pid 7"},
 		{api.Lease{Binding: "named", Ends: at(47 * time.Hour), Unchosen: true}, "release"},
-		{api.Lease{Binding: "ttl", Expires: at(5 * time.Hour), Ends: at(4 * time.Hour), Unchosen: true}, "in 5 h"},
+		{api.Lease{Binding: "ttl", Expires: at(5 * time.Hour), Ends: at(4 * time.Hour), Unchosen: true}, "release"},
+		{api.Lease{Binding: "ttl", Expires: at(3 * time.Hour), Ends: at(4 * time.Hour), Unchosen: true}, "in 3 h"},
 		{api.Lease{Binding: "process", Holder: api.Holder{PID: 7}, Ends: at(40 * time.Minute), Unchosen: true}, "in 40 min"},
 		{api.Lease{Binding: "process", Holder: api.Holder{PID: 7}, Ends: at(47 * time.Hour)}, "in 47 h"},
 	} {
@@ -65,6 +66,18 @@ func TestLimitsThatNobodyChose(t *testing.T) {
 	}
 	if got := estimated(j, now); got != "not known, because train-3 has no history and nobody chose its time limit; at the latest in 47 h" {
 		t.Error(got)
+	}
+	e.Passable = true
+	for _, got := range []string{Foretold(e, now), estimated(j, now)} {
+		if !strings.HasSuffix(strings.TrimSuffix(got, "."), ", if nobody passes it") {
+			t.Error(got)
+		}
+	}
+	j.Estimate = &api.Estimate{Likely: at(20 * time.Minute)}
+	for _, got := range []string{Foretold(j.Estimate, now), estimated(j, now)} {
+		if !strings.Contains(got, "in 20 min, if nobody comes who goes first") && !strings.Contains(got, "in about 20 min, if nobody comes who goes first") {
+			t.Error(got)
+		}
 	}
 }
 

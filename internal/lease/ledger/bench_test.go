@@ -180,7 +180,11 @@ func BenchmarkForesee(b *testing.B) {
 		k.queue(ctx, want(fmt.Sprintf("waits-%d", i), 900, wait(time.Hour)))
 	}
 	now := time.Now()
-	for b.Loop() {
-		k.Foresee(now, func(_ *lease.Lease, lasted time.Duration) (time.Duration, bool) { return 2*time.Hour - lasted, true })
+	for name, come := range map[string]Demand{"nobody comes": Nobody, "they ask again": Again} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				k.Foresee(now, func(_ *lease.Lease, lasted time.Duration) (time.Duration, bool) { return 2*time.Hour - lasted, true }, come)
+			}
+		})
 	}
 }

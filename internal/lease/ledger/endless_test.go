@@ -116,7 +116,7 @@ func TestWhatAnUnknownStartWaitsFor(t *testing.T) {
 		}
 		k.queue(t.Context(), r)
 		none := func(*lease.Lease, time.Duration) (time.Duration, bool) { return 0, false }
-		if found := k.Foresee(time.Now(), none)[r.Key()]; found.Because == nil || found.Because.ID != "here" {
+		if found := k.Foresee(time.Now(), none, Nobody)[r.Key()]; found.Because == nil || found.Because.ID != "here" {
 			t.Errorf("it waits for %+v", found.Because)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"container/heap"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -25,6 +26,10 @@ type Foreseen struct {
 	Because *lease.Lease
 
 	Leaves bool // if At is zero: the request reaches its deadline before
+
+	// Passable says that somebody who asks later may go before the request, because of a
+	// smaller share or the priority of a service. Then it may begin later than At.
+	Passable bool
 }
 
 // The limits of a look ahead, which keep it short.
@@ -32,18 +37,28 @@ const (
 	mostForeseen = 512  // waiting requests
 	mostStanding = 4096 // leases
 	mostEnds     = 4096 // leases that end before it gives up
+	mostAgain    = 256  // likewise, if users ask again
+)
+
+// Demand says who comes during a look ahead.
+type Demand int
+
+// The demands.
+const (
+	Nobody Demand = iota
+	Again         // whoever holds leases asks for one like the last of them at once, and for one like each when that ends
 )
 
 // Foresee plays the queue forward, with the code that decides, on a copy of the book:
 // leases end when lasts says so, requests leave at their deadlines, and whoever fits then
-// is granted. It returns when each request that waits now is granted. If too many wait it
-// returns nil.
-func (l *Ledger) Foresee(now time.Time, lasts Lasts) map[lease.Key]Foreseen {
+// is granted. Who comes meanwhile takes a place in the queue like everybody. It returns when
+// each request that waits now is granted. If too many wait it returns nil.
+func (l *Ledger) Foresee(now time.Time, lasts Lasts, come Demand) map[lease.Key]Foreseen {
 	copied, pending := l.copy()
 	if copied == nil {
 		return nil
 	}
-	return copied.forward(now, lasts, pending)
+	return copied.forward(now, lasts, come, pending)
 }
 
 // ErrTooMany says that too many leases stand, or too many requests wait, to look ahead.
@@ -51,7 +66,7 @@ var ErrTooMany = errors.New("the queue is too long to look ahead")
 
 // ForeseeNew returns when a request would be granted that does not wait yet. It changes
 // nothing.
-func (l *Ledger) ForeseeNew(now time.Time, r lease.Request, lasts Lasts) (Foreseen, error) {
+func (l *Ledger) ForeseeNew(now time.Time, r lease.Request, lasts Lasts, come Demand) (Foreseen, error) {
 	copied, _ := l.copy()
 	if copied == nil {
 		return Foreseen{}, ErrTooMany
@@ -66,21 +81,35 @@ func (l *Ledger) ForeseeNew(now time.Time, r lease.Request, lasts Lasts) (Forese
 	if _, err := copied.apply(lease.Ask{Request: &r}, now); err != nil {
 		return Foreseen{}, err
 	}
-	return copied.forward(now, lasts, map[lease.Key]bool{r.Key(): true})[r.Key()], nil
+	return copied.forward(now, lasts, come, map[lease.Key]bool{r.Key(): true})[r.Key()], nil
 }
 
 // forward plays a copy forward until each of these requests is granted or has left, if
 // that can be known.
-func (l *Ledger) forward(now time.Time, lasts Lasts, pending map[lease.Key]bool) map[lease.Key]Foreseen {
+func (l *Ledger) forward(now time.Time, lasts Lasts, come Demand, pending map[lease.Key]bool) map[lease.Key]Foreseen {
 	now = when.Stored(now)
-	p := &play{Ledger: l, lasts: lasts, ending: map[lease.Key]int{}, pending: pending, found: make(map[lease.Key]Foreseen, len(pending))}
-	for _, held := range p.book.Leases() {
+	p := &play{
+		Ledger: l, lasts: lasts, come: come, ending: map[lease.Key]int{},
+		pending: pending, passable: map[lease.Key]bool{}, found: make(map[lease.Key]Foreseen, len(pending)),
+	}
+	for _, s := range p.settings.Services {
+		p.priority = max(p.priority, s.Priority)
+	}
+	p.notePassable()
+	last := map[lease.Owner]*lease.Lease{}
+	for _, held := range p.book.Leases() { // the oldest first
 		p.follow(held, now)
+		if p.asksAgain(held) {
+			last[held.Holder.Owner()] = held
+		}
+	}
+	for _, held := range slices.SortedFunc(maps.Values(last), func(a, b *lease.Lease) int { return cmp.Compare(a.Fence, b.Fence) }) {
+		p.again(held, now)
 	}
 	p.run(now)
 	because := p.endless()
 	for k := range p.pending {
-		f := Foreseen{Because: because}
+		f := Foreseen{Because: because, Passable: p.passable[k]}
 		if r := p.book.Request(k); r != nil { // one to grow leaves with its lease
 			f.Because = cmp.Or(p.endlessBefore(r), p.endlessWhere(r), because)
 		}
@@ -128,11 +157,14 @@ func (l *Ledger) copyState() *Ledger {
 // play is a look ahead under way.
 type play struct {
 	*Ledger
-	lasts   Lasts
-	ends    ends
-	ending  map[lease.Key]int // how many of ends are of a lease
-	pending map[lease.Key]bool
-	found   map[lease.Key]Foreseen
+	lasts    Lasts
+	come     Demand
+	priority int // the highest one that anybody may ask for
+	ends     ends
+	ending   map[lease.Key]int // how many of ends are of a lease
+	pending  map[lease.Key]bool
+	passable map[lease.Key]bool // of pending
+	found    map[lease.Key]Foreseen
 
 	unending *lease.Lease // what endless found
 	looked   bool         // endless has looked since a lease began or ended
@@ -141,7 +173,11 @@ type play struct {
 // run plays until every request of the beginning was granted, has left, or waits for
 // something of which nobody knows the end.
 func (p *play) run(now time.Time) {
-	for range mostEnds {
+	most := mostEnds
+	if p.come == Again {
+		most = mostAgain
+	}
+	for range most {
 		p.grant(now)
 		if len(p.pending) == 0 {
 			return
@@ -151,7 +187,7 @@ func (p *play) run(now time.Time) {
 		case late != nil && (len(p.ends) == 0 || late.Deadline.Before(p.ends[0].at)):
 			now = latest(now, late.Deadline)
 			because := p.endless()
-			p.found[late.Key()] = Foreseen{Because: because, Leaves: because == nil}
+			p.found[late.Key()] = Foreseen{Because: because, Leaves: because == nil, Passable: p.passable[late.Key()]}
 			delete(p.pending, late.Key())
 			_, _ = p.apply(lease.Withdraw{Key: late.Key(), By: access.Daemon()}, now)
 		case len(p.ends) == 0:
@@ -162,7 +198,11 @@ func (p *play) run(now time.Time) {
 			p.looked = false
 			now = latest(now, next.at)
 			if held := p.book.Lease(next.key); held != nil && held.Fence == next.fence && held.State != lease.Parked {
+				comes := p.asksAgain(held)
 				_, _ = p.apply(lease.Release{Key: next.key, Fence: next.fence, By: access.Daemon()}, now)
+				if comes {
+					p.again(held, now)
+				}
 			}
 		}
 	}
@@ -179,12 +219,36 @@ func (p *play) grant(now time.Time) {
 			continue
 		}
 		if k := granted.Key(); p.pending[k] && p.book.Request(k) == nil {
-			p.found[k] = Foreseen{At: now}
+			p.found[k] = Foreseen{At: now, Passable: p.passable[k]}
 			delete(p.pending, k)
 		}
 		p.follow(granted, now)
 	}
+	if len(p.effects) > 0 { // shares have grown
+		p.notePassable()
+	}
 	p.effects = p.effects[:0]
+}
+
+// asksAgain reports whether the user of a lease is taken to ask for another one like it.
+func (p *play) asksAgain(held *lease.Lease) bool {
+	return p.come == Again && held.Parent == "" && held.State != lease.Parked && held.Run.Kind != lease.OfService && len(held.Parts) > 0
+}
+
+// again asks for another lease like one that is or was held.
+func (p *play) again(held *lease.Lease, now time.Time) {
+	r := held.Alike()
+	r.ID, r.By, r.Requested, r.Since, r.Deadline = p.unusedID(held.Holder.Owner()), held.By, now, now, now.Add(lease.MaxWait)
+	_, _ = p.apply(lease.Ask{Request: &r}, now) // if nobody could ask for that, nobody does
+}
+
+// notePassable notes which requests somebody who asks later may pass by now.
+func (p *play) notePassable() {
+	for k := range p.pending {
+		if r := p.book.Request(k); !p.passable[k] && r != nil && (r.Priority < p.priority || p.book.Passable(r)) {
+			p.passable[k] = true
+		}
+	}
 }
 
 // follow notes when a lease ends, if that is known.

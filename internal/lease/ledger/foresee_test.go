@@ -70,13 +70,13 @@ func TestForesee(t *testing.T) {
 					k.queue(t.Context(), r)
 				}
 				now := time.Now()
-				found := k.Foresee(now, byName(test.known))
+				found := k.Foresee(now, byName(test.known), Nobody)
 				if len(test.queue) == 1 { // the same request, if it did not wait yet
 					next := test.queue[0]
 					next.ID = ""
 					next.Holder.Name = "next"
 					first := found[test.queue[0].Key()]
-					got, err := k.ForeseeNew(now, next, byName(test.known))
+					got, err := k.ForeseeNew(now, next, byName(test.known), Nobody)
 					if err != nil || got.At.Before(first.At) || got.At.IsZero() != first.At.IsZero() && !first.Leaves {
 						t.Errorf("behind %+v: %+v, %v", first, got, err)
 					}
@@ -114,7 +114,7 @@ func TestForeseeForThePatient(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		now := time.Now()
-		found := k.Foresee(now, func(_ *lease.Lease, lasted time.Duration) (time.Duration, bool) { return limit - lasted, true })
+		found := k.Foresee(now, func(_ *lease.Lease, lasted time.Duration) (time.Duration, bool) { return limit - lasted, true }, Nobody)
 		for id, at := range map[string]time.Time{"b": began.Add(limit), "c": began.Add(2 * limit)} {
 			r := want(id, 900)
 			if f := found[r.Key()]; !f.At.Equal(at) || f.Leaves {
@@ -143,7 +143,7 @@ func TestForeseeWhatBeginsLater(t *testing.T) {
 		}
 		found := k.Foresee(began, func(held *lease.Lease, lasted time.Duration) (time.Duration, bool) {
 			return 20*time.Hour - lasted, held.Holder.Name == "train"
-		})
+		}, Nobody)
 		of := func(id string) Foreseen {
 			r := want(id, 0)
 			return found[r.Key()]
@@ -170,7 +170,7 @@ func TestForeseeBesideChanges(t *testing.T) {
 	go func() {
 		defer close(looked)
 		for range 100 {
-			k.Foresee(time.Now(), func(*lease.Lease, time.Duration) (time.Duration, bool) { return time.Hour, true })
+			k.Foresee(time.Now(), func(*lease.Lease, time.Duration) (time.Duration, bool) { return time.Hour, true }, Nobody)
 		}
 	}()
 	for n := 2; ; n++ {
@@ -203,10 +203,33 @@ func TestForeseeALeaseThatEndsBeforeItGrows(t *testing.T) {
 		lasts := func(held *lease.Lease, lasted time.Duration) (time.Duration, bool) {
 			return held.TimeLimit - lasted, held.TimeLimit > 0
 		}
-		if f := k.Foresee(time.Now(), lasts)[grows.Key()]; !f.At.IsZero() || f.Because == nil || f.Because.ID != "stays" {
+		if f := k.Foresee(time.Now(), lasts, Nobody)[grows.Key()]; !f.At.IsZero() || f.Because == nil || f.Because.ID != "stays" {
 			t.Errorf("%+v", f)
 		}
 		leave()
 		<-done
+	})
+}
+
+// Somebody who comes later may pass whoever holds something, and nobody else of the same
+// service; one who holds leases and goes on asking delays those with a larger share.
+func TestForeseeWhoMayBePassed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newWorld().start(t)
+		k.device(0, 1000)
+		k.grant(want("a", 100, of(2)))
+		k.grant(want("b", 800, of(3)))
+		k.queue(t.Context(), want("c", 800, of(2), wait(48*time.Hour)))
+		r := want("c", 800, of(2))
+		now, hour := time.Now(), func(held *lease.Lease, lasted time.Duration) (time.Duration, bool) {
+			return time.Hour - lasted, held.ID != "a"
+		}
+		alone, busy := k.Foresee(now, hour, Nobody)[r.Key()], k.Foresee(now, hour, Again)[r.Key()]
+		if !alone.Passable || !alone.At.Equal(now.Add(time.Hour)) {
+			t.Errorf("nobody comes: %+v", alone)
+		}
+		if !busy.Passable || !busy.At.IsZero() && !busy.At.After(alone.At) {
+			t.Errorf("they ask again: %+v", busy)
+		}
 	})
 }

@@ -666,14 +666,16 @@ export interface EnergyUse {
 
 // Estimate says when a request that waits will probably be granted.
 export interface Estimate {
-  /** As likely earlier as later. */
+  /** As likely earlier as later, if nobody comes who goes first. */
   likely?: string;
-  /** Nine times of ten it is earlier. */
+  /** Nine times of ten it is earlier, if users go on asking for what they hold now. Absent if others might always go first then. */
   late?: string;
   /** Why that is not known. */
   unknown?: string;
   /** With unknown: when the time limits of all that is in the way have ended it, if it has some. That may be far later than it really begins. */
   latest?: string;
+  /** With latest: somebody who asks later may go first, because of a smaller share or a priority. So it may begin later than latest. */
+  passable?: boolean;
 }
 
 // Explanation says whether a request would be granted, and what is in its way.

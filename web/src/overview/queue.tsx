@@ -74,8 +74,8 @@ const Entry = memo(function Entry({ request: w, why }: { request: Waiting; why: 
 
 // Starts says when a request will probably be granted. why: say why that is not known.
 export function Starts({ estimate: e, why }: { estimate: Estimate; why?: boolean }) {
-  if (!e.likely) return <span title={e.unknown}>start not known{why && e.unknown ? `: ${e.unknown}` : ''}{e.latest && <>, at the latest <Ago at={e.latest} /></>}</span>;
-  return <>starts probably <Ago at={e.likely} />{e.late && e.late > e.likely && <>, at the latest <Ago at={e.late} /> (9 of 10)</>}</>;
+  if (!e.likely) return <span title={e.unknown}>start not known{why && e.unknown ? `: ${e.unknown}` : ''}{e.latest && <>, at the latest <Ago at={e.latest} />{e.passable && ', if nobody passes it'}</>}</span>;
+  return <>starts probably <Ago at={e.likely} />{!e.late ? ', if nobody comes who goes first' : e.late > e.likely && <>, nine times of ten before <Ago at={e.late} /></>}</>;
 }
 
 // Why asks the daemon what a request waits for, again whenever leases have changed,
