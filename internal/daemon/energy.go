@@ -23,7 +23,8 @@ type usage struct {
 	peaks      *peaks.Peaks
 	archive    *archive.Archive
 	energy     *energy.Meters
-	hours      *hours.Hours
+	hours      *hours.Hours // opened before the journal, which it follows
+	added      addedUp
 	idle       *idle.Idlers
 	batches    *runs.Runs
 }
@@ -35,7 +36,7 @@ func (d *Daemon) openUsage(o Options) error {
 	metered := energy.Options{
 		Interval: func() time.Duration { return d.settings.load().Config.GPU.MonitorInterval }, Busy: d.monitor.Busy, Label: d.labels.Service, User: d.labels.User,
 	}
-	d.energy, d.hours = energy.New(metered), hours.New(d.labels.Label)
+	d.energy = energy.New(metered)
 	d.idle = idle.New(idle.Options{
 		Busy: d.monitor.Busy, Publish: d.publish,
 		After: func() time.Duration { return d.settings.load().Config.Optimization.ParkIdleAfter },

@@ -28,7 +28,9 @@ import (
 // daemon that only looks has no audit log.
 func (d *Daemon) openBook(o Options) (err error) {
 	var marked audit.Marked
+	d.openHours(o)
 	d.ledger, err = ledger.Open(ledger.Options{
+		Replayed: d.hours.Replay,
 		Settings: d.leasing(o.Settings.Config), Processes: d.processes, Names: d.users, CPUs: runtime.NumCPU(), Clock: when.Clock{Passed: o.Passed},
 		Open: func(replay func(journal.Entry) error) (journal.Journal, error) {
 			if o.ReadOnly {

@@ -69,14 +69,17 @@ func (d *Daemon) runPast(ctx context.Context) {
 		return
 	}
 	var done remembered
+	d.addUp(time.Now())
+	d.recordMissed(ctx)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done(): // what happened since the last samples must not be missing
 			now := time.Now()
-			d.hours.Look(now, d.ledger)
-			done.held = append(done.held, moment{now, d.recorder.Rest(now)})
+			d.addUp(now)
+			before, rest := d.restOf(now, now)
+			done.held = append(done.held, before, moment{now, rest})
 			d.handOver(&done)
 			return
 		case <-timer.C:
@@ -123,13 +126,14 @@ func (d *Daemon) remember(now time.Time, interval time.Duration, done *remembere
 	due := (fresh || !d.past.On()) && (!now.Before(done.rest) || done.rest.Sub(now) > restEvery) // the clock may have gone back
 	if due {
 		done.rest = now.Add(restEvery)
-		d.hours.Look(now, d.ledger) // it walks all leases
+		d.addUp(now) // it walks all leases
 	}
 	if fresh {
 		done.last = at
 		list := d.recorder.Devices()
 		if due {
-			list = append(list, d.recorder.Rest(now)...)
+			before, rest := d.restOf(now, at)
+			done.held, list = append(done.held, before), append(list, rest...)
 		}
 		done.held = append(done.held, moment{at, list})
 		if since := at.Sub(done.held[0].at); since >= heldFor || since < 0 || interval > heldFor {

@@ -50,7 +50,7 @@ func TestStateFolderIsClosedToOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := modes(t, state)
-	for _, name := range []string{"config.yaml", "health.json", "heat.json", "history.json", "energy.json", "events", "journal", "alerts.json", "past", "waiting"} {
+	for _, name := range []string{"config.yaml", "health.json", "heat.json", "history.json", "energy.json", "hours.json", "events", "journal", "alerts.json", "past", "waiting"} {
 		if open, there := found[name]; !there || open != 0 {
 			t.Errorf("%s is there: %v, and others may do %#o", name, there, open)
 		}

@@ -27,11 +27,31 @@ func (b *Book) Replay(r *stored.Entry) error {
 // refuses an entry, the journal contradicts itself, unless the error is a
 // *stored.VersionError.
 func (b *Book) Read(data []byte) (stored.Entry, error) {
-	r, err := decode(data)
-	if err == nil {
-		err = b.Replay(&r)
-	}
+	r, _, err := b.Follow(data)
 	return r, err
+}
+
+// Follow does what Read does, and also returns what the entry says of a lease: its kind,
+// its time, and the lease before and after it.
+func (b *Book) Follow(data []byte) (stored.Entry, Effect, error) {
+	r, err := decode(data)
+	if err != nil {
+		return r, Effect{}, err
+	}
+	e := Effect{Kind: Kind(r.Kind), Time: time.Unix(0, r.Time), Before: b.leaseOf(&r)}
+	if err := b.Replay(&r); err != nil {
+		return r, Effect{}, err
+	}
+	e.After = b.leaseOf(&r)
+	return r, e, nil
+}
+
+// leaseOf returns the lease of an entry; nil if there is none.
+func (b *Book) leaseOf(r *stored.Entry) *Lease {
+	if e := b.granted(r.ID, r.Fence); e != nil && r.Kind != stored.Fence && r.Kind != stored.Audit {
+		return e.lease
+	}
+	return nil
 }
 
 // granted returns the lease with an id and a fence; nil if there is none. An entry does

@@ -26,6 +26,7 @@ type Recorder struct {
 	round    uint64 // counts calls, to find missing series
 	key      []byte
 	recorded leaseSlots
+	begun    []series.Sample // see Begun
 }
 
 // place identifies the source of a value of a device.
@@ -147,6 +148,15 @@ func (r *Recorder) Rest(now time.Time) []series.Sample {
 	return list
 }
 
+// Begun returns what the sums that the last call of Rest returned for the first time were
+// before, so that whoever reads the store knows by how much they have grown: it belongs to
+// the time before that call.
+func (r *Recorder) Begun() []series.Sample {
+	begun := r.begun
+	r.begun = nil
+	return begun
+}
+
 // border writes the upper bound of a bucket as Prometheus stores it: with a point, even
 // if it is whole.
 func border(v float64) string {
@@ -167,8 +177,9 @@ func (r *Recorder) sample(name string, kind series.Kind, v float64, own []labels
 	if c == nil {
 		c = &cell{labels: r.labelled(name, own), kind: kind}
 		r.lines[string(r.key)] = c
-		if begins[name] { // so that whoever reads the store knows that nothing came before
-			v = 0
+		if before := before[name]; before != nil {
+			now := r.from.Look()
+			r.begun = append(r.begun, series.Sample{Labels: c.labels, Kind: kind, Value: before(&now, own[0].Value)})
 		}
 	}
 	c.round = r.round

@@ -84,12 +84,17 @@ func TestTheStoreGetsWhatThePageShows(t *testing.T) {
 	hold(t, book, "anna", "embedder", 2048)
 	e.Decided("granted", 400*time.Microsecond)
 	r := e.Recorder("box:8000")
-	for line, v := range written(t, r.Rest(time.Now())) {
-		if begins[strings.Split(line, "{")[0]] && v != 0 {
-			t.Errorf("%s begins with %g: nobody can tell how much of that came before", line, v)
+	first := written(t, r.Rest(time.Now()))
+	begun := written(t, r.Begun())
+	for line, v := range first {
+		if was, told := begun[line]; before[strings.Split(line, "{")[0]] != nil && (!told || was != 0 && was == v) {
+			t.Errorf("%s begins with %g, and was %g before: nobody can tell how much of that came before", line, v, was)
 		}
 	}
 	got := written(t, append(r.Devices(), r.Rest(time.Now())...))
+	if again := r.Begun(); len(again) != 0 {
+		t.Errorf("%v began twice", again)
+	}
 	if got["up"] != 1 {
 		t.Error("the store is not told that berth is up")
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,14 +42,32 @@ import (
 // An hour in which the daemon is stopped and killed has the same sums, however long the
 // time that a report is asked for, and they are those of the leases.
 func TestReportsOfAnyLengthAgree(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { testReports(t, false, 0.01) })
+	synctest.Test(t, func(t *testing.T) { testReports(t, false, 0.01, hourOfLives) })
+}
+
+// A daemon that is killed seven times in 200 seconds counts what the journal says, once.
+func TestReportsAfterSevenKills(t *testing.T) {
+	var lives []life
+	for i := range 7 {
+		lives = append(lives, life{time.Duration(21+3*(i%4)) * time.Second, time.Duration(100+270*i) * time.Millisecond, true})
+	}
+	lives = append(lives, life{21 * time.Second, 0, false})
+	synctest.Test(t, func(t *testing.T) { testReports(t, false, 0.01, lives) })
 }
 
 // An earlier version of berth kept samples of what users held, and no sums: with a sample
 // every ten seconds, short leases are known less well.
 func TestReportsOfAnOldPastAgree(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { testReports(t, true, 0.25) })
+	synctest.Test(t, func(t *testing.T) { testReports(t, true, 0.25, hourOfLives) })
 }
+
+// life is the time in which a daemon runs, and that until the next one.
+type life struct {
+	lasts, away time.Duration
+	killed      bool
+}
+
+var hourOfLives = []life{{5 * time.Minute, 2 * time.Second, true}, {8 * time.Minute, time.Minute, false}, {20 * time.Minute, 7 * time.Minute, true}, {15*time.Minute + 7*time.Second, 0, false}}
 
 // lab is a machine whose daemon comes and goes.
 type lab struct {
@@ -56,9 +75,14 @@ type lab struct {
 	old   bool // it keeps no sums
 	book  *ledger.Ledger
 	store *past.Past
-	hours *hours.Hours // of the daemon that runs; nil if none does
 	used  *energy.Meters
-	file  string // of the energy
+
+	mu      sync.Mutex   // guards what follows
+	hours   *hours.Hours // of the daemon that runs; nil if none does
+	kept    hours.Kept   // as the file of the daemon has it
+	entries [][]byte     // of the journal
+
+	file string // of the energy
 
 	counter gpu.Joules // of the driver
 	held    map[string]*account
@@ -77,13 +101,28 @@ type span struct {
 	memory                gpu.MiB
 }
 
-func testReports(t *testing.T, old bool, part float64) {
+// noted is a journal that a lab reads.
+type noted struct {
+	journal.Journal
+	l *lab
+}
+
+func (n noted) Append(group [][]byte, _ journal.Care) error {
+	n.l.mu.Lock()
+	defer n.l.mu.Unlock()
+	for _, entry := range group {
+		n.l.entries = append(n.l.entries, slices.Clone(entry))
+	}
+	return nil
+}
+
+func newLab(t *testing.T, old bool) *lab {
 	dir := t.TempDir()
 	l := &lab{t: t, old: old, file: filepath.Join(dir, "energy.json"), held: map[string]*account{}}
 	book, err := ledger.Open(ledger.Options{
 		Settings:  quota.Settings{Device: func(string) quota.DeviceSettings { return quota.DeviceSettings{} }},
 		Processes: process.Proc(), CPUs: 8,
-		Open: func(func(journal.Entry) error) (journal.Journal, error) { return journal.Forgetful(), nil },
+		Open: func(func(journal.Entry) error) (journal.Journal, error) { return noted{journal.Forgetful(), l}, nil },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -95,6 +134,11 @@ func testReports(t *testing.T, old bool, part float64) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return l
+}
+
+func testReports(t *testing.T, old bool, part float64, lives []life) {
+	l := newLab(t, old)
 	defer func() {
 		if err := l.store.Close(); err != nil {
 			t.Error(err)
@@ -110,10 +154,7 @@ func testReports(t *testing.T, old bool, part float64) {
 		seed := random.Uint64()
 		go l.user(ctx, user, []time.Duration{4 * time.Second, 40 * time.Second, 7 * time.Minute}[i], seed)
 	}
-	for _, life := range []struct {
-		lasts, away time.Duration
-		killed      bool
-	}{{5 * time.Minute, 2 * time.Second, true}, {8 * time.Minute, time.Minute, false}, {20 * time.Minute, 7 * time.Minute, true}, {15*time.Minute + 7*time.Second, 0, false}} {
+	for _, life := range lives {
 		l.live(life.lasts, life.killed)
 		l.pass(life.away)
 	}
@@ -122,11 +163,17 @@ func testReports(t *testing.T, old bool, part float64) {
 	synctest.Wait()
 
 	want := map[string]*account{}
+	stood := [][2]time.Time{{l.spans[0][0], l.spans[len(l.spans)-1][1]}} // whether a daemon ran or not
+	if old {
+		stood = l.spans
+	}
 	for user, a := range l.held {
 		for _, s := range a.stands {
-			for _, ran := range l.spans {
+			for _, ran := range stood {
 				a.seconds += overlap(s.granted, s.ended, ran)
 				a.memory += overlap(s.granted, s.ended, ran) * float64(s.memory)
+			}
+			for _, ran := range l.spans {
 				a.waited += overlap(s.asked, s.granted, ran)
 			}
 		}
@@ -150,8 +197,11 @@ func testReports(t *testing.T, old bool, part float64) {
 		}
 		near(t, since, "energy", float64(r.GPUs[0].Energy.Or(0)), float64(l.joules[1]-l.joules[0]), 0.01)
 		covered := 0.0
-		for _, ran := range l.spans {
+		for i, ran := range l.spans {
 			covered += ran[1].Sub(ran[0]).Seconds()
+			if i > 0 && ran[0].Sub(l.spans[i-1][1]) < 45*time.Second { // too short for a gap
+				covered += ran[0].Sub(l.spans[i-1][1]).Seconds()
+			}
 		}
 		near(t, since, "what is covered", r.Covered, covered, 0.01)
 		if diff := cmp.Diff(rough(t, first), rough(t, r)); diff != "" {
@@ -168,6 +218,38 @@ func testReports(t *testing.T, old bool, part float64) {
 	if len(first.Users) < 3 || !strings.Contains(shown, "carol") {
 		t.Errorf("users: %+v, shown as %s", first.Users, shown)
 	}
+}
+
+// A lease that stands through a week without a daemon is held in each day of it.
+func TestReportsAfterALongStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, false)
+		defer func() {
+			if err := l.store.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		l.observe()
+		r := request("anna", "", 3000)
+		if _, err := l.book.Acquire(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		granted := time.Now()
+		l.live(5*time.Minute, true)
+		l.pass(7 * 24 * time.Hour)
+		l.live(5*time.Minute, false)
+		now := time.Now()
+		for _, p := range []report.Period{
+			{From: now.Add(-30 * 24 * time.Hour), Until: now}, {From: now.Add(-24 * time.Hour), Until: now}, {From: now.Add(-3 * time.Hour), Until: now},
+			{From: now.Add(-4 * 24 * time.Hour), Until: now.Add(-3 * 24 * time.Hour)},
+		} {
+			held, length := 0.0, p.Until.Sub(p.From)
+			for _, u := range l.report(p).Users {
+				held += u.Leases * 3600
+			}
+			near(t, length, "anna held", held, min(length, p.Until.Sub(granted)).Seconds(), 0.01)
+		}
+	})
 }
 
 func near(t *testing.T, since time.Duration, what string, got, want, part float64) {
@@ -301,7 +383,7 @@ func (l *lab) live(lasts time.Duration, killed bool) {
 	kept := make(chan error, 1)
 	go func() { kept <- l.used.Run(ctx) }()
 	names := &Names{}
-	l.hours = hours.New(names.Label)
+	l.follow(names)
 	e := New(Sources{
 		Devices: l.devices,
 		Look:    func() Values { return Values{Devices: l.devices(), Ledger: l.book, Energy: l.used, Hours: l.hours} },
@@ -318,21 +400,17 @@ func (l *lab) live(lasts time.Duration, killed bool) {
 		on, s := l.device()
 		l.used.Observe(on, &s, nil)
 		l.observe()
-		l.hours.Look(now, l.book)
 		list := r.Devices()
 		if all {
+			l.hours.Look(now, l.book)
+			l.kept = l.hours.Keep()
+			l.hours.Missed(func(at time.Time, users, services map[string]hours.Sum) { l.write(at, r.OverTime(users, services)) })
 			list = append(list, r.Rest(now)...)
+			l.write(now.Add(-time.Millisecond), r.Begun())
 			last = now
 			l.joules[1] = l.counter
 		}
-		if l.old {
-			list = slices.DeleteFunc(list, func(s series.Sample) bool {
-				return begins[s.Labels.Get(labels.MetricName)]
-			})
-		}
-		if err := l.store.Write(now, list); err != nil {
-			l.t.Error(err)
-		}
+		l.write(now, list)
 	}
 	for second := range int(lasts / time.Second) {
 		look(second%10 == 0)
@@ -343,7 +421,9 @@ func (l *lab) live(lasts time.Duration, killed bool) {
 		look(true)
 	}
 	l.spans = append(l.spans, [2]time.Time{began, last})
+	l.mu.Lock()
 	l.hours = nil
+	l.mu.Unlock()
 	text, _ := os.ReadFile(l.file)
 	cancel()
 	if err := <-kept; err != nil {
@@ -356,7 +436,34 @@ func (l *lab) live(lasts time.Duration, killed bool) {
 	}
 }
 
+func (l *lab) write(at time.Time, list []series.Sample) {
+	if l.old {
+		list = slices.DeleteFunc(list, func(s series.Sample) bool { return before[s.Labels.Get(labels.MetricName)] != nil })
+	}
+	if err := l.store.Write(at, list); err != nil {
+		l.t.Error(err)
+	}
+}
+
+// follow begins to add up as a daemon does: from its file, and from the journal.
+func (l *lab) follow(names *Names) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h, book := hours.New(names.Label), lease.New()
+	h.Recall(l.kept, time.Now())
+	for _, entry := range l.entries {
+		_, effect, err := book.Follow(entry)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		h.Replay(&effect)
+	}
+	l.hours = h
+}
+
 func (l *lab) changed(e *lease.Effect) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.hours != nil {
 		l.hours.Changed(e)
 	}

@@ -11,7 +11,7 @@ var (
 	latencyMetric       = deviceMetric(prometheus.UntypedValue, "gpu_operation_latency_seconds", "How long an operation took; for a record, the batch that it was in.", "service")
 	energyMetric        = deviceMetric(counter, "gpu_energy_joules_total", "Energy used since berth first measured the device; restarts do not count.")
 	idleEnergyMetric    = deviceMetric(counter, "gpu_idle_energy_joules_total", "How much of it the device draws by itself, also while it works.")
-	serviceEnergyMetric = metric(counter, "berth_service_energy_joules_total", "Energy that leases of the service used since the daemon started, above what the devices draw by themselves.", "service")
+	serviceEnergyMetric = metric(counter, "berth_service_energy_joules_total", "Energy that leases of the service used since berth began to count, above what the devices draw by themselves; restarts do not count.", "service")
 )
 
 // work returns the group of what runners of batches and services report, and of the energy
@@ -60,9 +60,10 @@ func (now *Values) putServices(names *Names, known map[string][]string, out line
 		return
 	}
 	services := now.Energy.Services()
-	services[""] += 0
-	for _, name := range names.Services() {
-		services[name] += 0
+	for _, name := range append(names.Services(), "") {
+		if _, there := services[name]; !there {
+			services[name] = now.Energy.ServiceBefore(name)
+		}
 	}
 	for label, used := range services {
 		out.put(serviceEnergyMetric, float64(used), label)

@@ -67,6 +67,7 @@ const (
 	PastLeases   = "past-leases.json"
 	Peaks        = "history.json" // called so in every version
 	Energy       = "energy.json"
+	Hours        = "hours.json"
 	Health       = "health.json"
 	Drains       = "drains.json"
 	Heat         = "heat.json"     // how temperatures follow power
@@ -95,6 +96,7 @@ var items = []Item{
 	{PastLeases, State, 1, Copied, "the newest leases that have ended", "Reports miss leases that have ended."},
 	{Peaks, State, 1, Copied, "how much memory programs used", "berth learns it again."},
 	{Energy, State, 1, Copied, "how much energy was used", "Sums begin anew."},
+	{Hours, State, 1, Copied, "what users and services held, used and waited for", "Sums begin anew."},
 	{Health, State, 0, Copied, "which devices are in quarantine", "Devices in quarantine are trusted again."},
 	{Drains, State, 1, Copied, "which devices are drained", "Drained devices take work again."},
 	{Heat, State, 1, Copied, "how temperatures follow power", "berth learns it again."},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -25,6 +26,8 @@ type document struct {
 	Devices  map[string]*Meter `json:"devices"` // by UUID
 	Leases   map[uint64]*use   `json:"leases"`  // by fence
 	Accounts []account         `json:"accounts"`
+	Services map[string]Amount `json:"services,omitempty"` // by label
+	Users    map[string]Amount `json:"users,omitempty"`    // by label
 }
 
 type account struct {
@@ -42,7 +45,7 @@ func newState(path string) *file.State[json.RawMessage] {
 // begins anew: what was used is not worth refusing to start.
 func Open(path string, o Options) (*Meters, *file.Damage) {
 	ms := New(o)
-	ms.file = newState(path)
+	ms.file, ms.volatile = newState(path), false
 	damage := ms.file.Load(func(text json.RawMessage) error {
 		var d document
 		if err := json.Unmarshal(text, &d); err != nil {
@@ -52,7 +55,7 @@ func Open(path string, o Options) (*Meters, *file.Damage) {
 	})
 	if damage != nil { // discard what was taken before the damage showed
 		ms = New(o)
-		ms.file = newState(path)
+		ms.file, ms.volatile = newState(path), false
 	}
 	return ms, damage
 }
@@ -80,6 +83,17 @@ func (ms *Meters) take(d document) error {
 			return fmt.Errorf("%s used less than nothing", a.User)
 		}
 		ms.accounts[ms.account(a.Account)] += a.Energy
+	}
+	for _, each := range []struct {
+		sums *sums
+		read map[string]Amount
+	}{{&ms.services, d.Services}, {&ms.users, d.Users}} {
+		for label, amount := range each.read {
+			if amount < 0 {
+				return fmt.Errorf("%s used less than nothing", label)
+			}
+			each.sums.before[label] = amount
+		}
 	}
 	return nil
 }
@@ -133,17 +147,24 @@ func (ms *Meters) pause() time.Duration {
 // they have its text, and a power loss would then take all sums.
 func (ms *Meters) write() error {
 	ms.file.Change(ms.pause())
-	text, err := ms.encode()
+	text, services, users, err := ms.encode()
 	if err != nil {
 		return err
 	}
-	return ms.file.Save(text)
-}
-
-func (ms *Meters) encode() ([]byte, error) {
+	if err := ms.file.Save(text); err != nil {
+		return err
+	}
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
-	d := document{Devices: make(map[string]*Meter, len(ms.devices)), Leases: ms.leases}
+	ms.services.kept, ms.users.kept = services, users
+	return nil
+}
+
+// encode returns the content of the file, and the sums in it that are shown.
+func (ms *Meters) encode() (text []byte, services, users map[string]Amount, err error) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	d := document{Devices: make(map[string]*Meter, len(ms.devices)), Leases: ms.leases, Services: ms.services.all(), Users: ms.users.all()}
 	for uuid, u := range ms.devices {
 		d.Devices[uuid] = &u.Meter
 	}
@@ -151,5 +172,6 @@ func (ms *Meters) encode() ([]byte, error) {
 		d.Accounts = append(d.Accounts, account{a, amount})
 	}
 	slices.SortFunc(d.Accounts, func(a, b account) int { return cmp.Compare(ms.turns[a.Account], ms.turns[b.Account]) }) // take keeps the order
-	return json.Marshal(d)
+	text, err = json.Marshal(d)
+	return text, maps.Clone(ms.services.now), maps.Clone(ms.users.now), err
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -61,8 +62,9 @@ type Options struct {
 // process used a device, while processes of several leases are on it.
 type Meters struct {
 	Options
-	file    *file.State[json.RawMessage]
-	divided chan struct{} // has room for one value, sent when a driver should be asked how its device is divided
+	file     *file.State[json.RawMessage]
+	volatile bool          // there is no file
+	divided  chan struct{} // has room for one value, sent when a driver should be asked how its device is divided
 
 	mu       sync.Mutex // guards what follows
 	devices  map[string]*unit
@@ -73,8 +75,41 @@ type Meters struct {
 	perUser  map[string]int     // number of accounts
 	turns    map[Account]uint64 // in which order accounts were last given to a lease
 	turn     uint64             // the last of these
-	services map[string]Amount  // by label, since the daemon started
-	users    map[string]Amount  // likewise
+	services sums               // by label
+	users    sums               // likewise
+}
+
+// sums are what leases used, by a label. Those who used nothing since the daemon started
+// have no label, but their sums go on when they do.
+type sums struct {
+	before map[string]Amount // what earlier daemons added up
+	now    map[string]Amount // all of it, of those who used something since
+	kept   map[string]Amount // now as it is in the file, which is what is shown
+}
+
+func newSums() sums {
+	return sums{map[string]Amount{}, map[string]Amount{}, map[string]Amount{}}
+}
+
+func (s *sums) add(label string, amount Amount) {
+	if _, there := s.now[label]; !there {
+		s.now[label] = s.before[label]
+	}
+	s.now[label] += amount
+}
+
+// all returns what the next daemon goes on from: of those who used nothing, the largest.
+func (s *sums) all() map[string]Amount {
+	all := maps.Clone(s.now)
+	names := slices.SortedFunc(maps.Keys(s.before), func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.before[b], s.before[a]), strings.Compare(a, b))
+	})
+	for _, name := range names[:min(len(names), mostAccounts)] {
+		if _, there := all[name]; !there {
+			all[name] = s.before[name]
+		}
+	}
+	return all
 }
 
 // unit is a device, and what is known about its processes.
@@ -114,8 +149,8 @@ func New(o Options) *Meters {
 		o.User = func(name string) string { return name }
 	}
 	return &Meters{
-		Options: o, file: newState(""), divided: make(chan struct{}, 1), devices: map[string]*unit{}, leases: map[uint64]*use{},
-		accounts: map[Account]Amount{}, perUser: map[string]int{}, turns: map[Account]uint64{}, services: map[string]Amount{}, users: map[string]Amount{},
+		Options: o, file: newState(""), volatile: true, divided: make(chan struct{}, 1), devices: map[string]*unit{}, leases: map[uint64]*use{},
+		accounts: map[Account]Amount{}, perUser: map[string]int{}, turns: map[Account]uint64{}, services: newSums(), users: newSums(),
 	}
 }
 
@@ -182,6 +217,7 @@ func (ms *Meters) meet(l *lease.Lease, uuid string) {
 	if u == nil {
 		u = &use{ID: l.ID, Account: ms.account(Account{User: l.Holder.User, Service: l.Holder.Service, Name: l.Holder.Name})}
 		ms.leases[l.Fence] = u
+		ms.file.Change(writeEvery)
 	}
 	if !slices.Contains(u.devices, uuid) {
 		u.devices = append(u.devices, uuid)
@@ -265,8 +301,8 @@ func (ms *Meters) credit(booking Booking, seconds float64, working bool) {
 			u.Seconds += seconds
 		}
 		ms.accounts[u.Account] += amount
-		ms.services[ms.Label(u.Account.Service, u.Account.User)] += amount
-		ms.users[ms.User(u.Account.User)] += amount
+		ms.services.add(ms.Label(u.Account.Service, u.Account.User), amount)
+		ms.users.add(ms.User(u.Account.User), amount)
 	}
 }
 
@@ -414,20 +450,31 @@ func (ms *Meters) Accounts() []Share {
 	return list
 }
 
-// Services returns the energy that leases used since the daemon started, by the label of
-// their service.
-func (ms *Meters) Services() map[string]gpu.Joules { return ms.joules(ms.services) }
+// Services returns the energy that leases used since berth began to count, by the label of
+// their service: of those that used some since the daemon started. With a file, it returns
+// what is in the file. So the daemon that comes after one that was killed never returns
+// less, and counts nothing again that was stored.
+func (ms *Meters) Services() map[string]gpu.Joules { return ms.shown(&ms.services) }
 
-// Users returns the energy that leases used since the daemon started, by the label of
-// their user.
-func (ms *Meters) Users() map[string]gpu.Joules { return ms.joules(ms.users) }
+// Users returns the same by the label of their user.
+func (ms *Meters) Users() map[string]gpu.Joules { return ms.shown(&ms.users) }
 
-func (ms *Meters) joules(amounts map[string]Amount) map[string]gpu.Joules {
+// ServiceBefore returns what earlier daemons have added up for the label of a service.
+func (ms *Meters) ServiceBefore(label string) gpu.Joules { return ms.services.before[label].Joules() }
+
+// UserBefore returns the same for the label of a user.
+func (ms *Meters) UserBefore(label string) gpu.Joules { return ms.users.before[label].Joules() }
+
+func (ms *Meters) shown(s *sums) map[string]gpu.Joules {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
-	sums := make(map[string]gpu.Joules, len(amounts))
-	for label, amount := range amounts {
-		sums[label] = amount.Joules()
+	amounts := s.kept
+	if ms.volatile {
+		amounts = s.now
 	}
-	return sums
+	found := make(map[string]gpu.Joules, len(amounts))
+	for label, amount := range amounts {
+		found[label] = amount.Joules()
+	}
+	return found
 }

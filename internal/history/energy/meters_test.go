@@ -207,8 +207,19 @@ func TestSurvivesARestart(t *testing.T) {
 	if got := rounded(again.Lease(1).Or(0) - before); got != 400 {
 		t.Errorf("in a second after the restart it used %v", got)
 	}
-	if services, users := again.Services(), again.Users(); len(services) != 1 || rounded(services[""]) != 400 || len(users) != 1 || rounded(users["ada"]) != 400 {
+	if services, users := again.Services(), again.Users(); len(services)+len(users) != 0 {
+		t.Errorf("what a daemon that is killed now would lose is shown: services used %v, users %v", services, users)
+	}
+	if err := again.write(); err != nil {
+		t.Fatal(err)
+	}
+	services, users, used := again.Services(), again.Users(), k.Users()["ada"]
+	if len(services) != 1 || rounded(services[""]-again.ServiceBefore("")) != 400 || len(users) != 1 || used == 0 || again.UserBefore("ada") != used || rounded(users["ada"]-used) != 400 {
 		t.Errorf("since the restart services used %v, users %v", services, users)
+	}
+	third, damage := Open(path, Options{})
+	if damage != nil || third.UserBefore("ada") != users["ada"] || third.UserBefore("bob") != k.Users()["bob"] || third.UserBefore("bob") == 0 {
+		t.Errorf("%v, after another restart ada used %v, bob %v", damage, third.UserBefore("ada"), third.UserBefore("bob"))
 	}
 	if d := sum(t, again); d.Unmeasured != 91*time.Second {
 		t.Errorf("%v were not measured", d.Unmeasured)
@@ -320,7 +331,7 @@ func TestAccountsAreBounded(t *testing.T) {
 	if n := k.perUser["mallory"]; n != mostPerUser || has(k, "program-0") || !has(k, last) || !has(k, "") {
 		t.Errorf("there are %d accounts: %v", n, k.accounts)
 	}
-	text, err := k.encode()
+	text, _, _, err := k.encode()
 	var d document
 	if err := errors.Join(err, json.Unmarshal(text, &d)); err != nil {
 		t.Fatal(err)

@@ -1,14 +1,20 @@
 // Package hours adds up what users and services held, used and waited for over time.
 //
 // Its sums are exact, however short a lease is: it counts from its grant to its end, and
-// with what it has meanwhile. They are of the time in which the daemon runs, and begin at
-// 0 when it starts.
+// with what it has meanwhile. They go on after a restart: the daemon keeps them with the
+// time that they are of, and counts what the journal says of the time since then. Only of
+// memory in use and of waiting nothing is known while no daemon runs.
 //
 // No clock and no I/O.
 package hours
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
+	"math"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,11 +24,11 @@ import (
 
 // Sum is what a party had over time. Memory is in MiB times seconds.
 type Sum struct {
-	Leases   float64 // seconds of all its leases, one after the other
-	Waiting  float64 // seconds of all its requests that waited
-	Leased   float64 // what its leases promised; a pool without what other leases have of it
-	Measured float64 // the part of that whose use was measured
-	Used     float64 // how much of the measured part was used
+	Leases   float64 `json:"leases"`   // seconds of all its leases, one after the other
+	Waiting  float64 `json:"waiting"`  // seconds of all its requests that waited
+	Leased   float64 `json:"leased"`   // what its leases promised; a pool without what other leases have of it
+	Measured float64 `json:"measured"` // the part of that whose use was measured
+	Used     float64 `json:"used"`     // how much of the measured part was used
 }
 
 // Add adds what somebody had for some seconds.
@@ -45,11 +51,47 @@ type Hours struct {
 	label func(lease.Party) lease.Party
 
 	mu         sync.Mutex // guards what follows
-	sums       map[lease.Party]*Sum
-	shown      map[lease.Party]Sum // as of the last look
-	leases     map[uint64]*held    // by fence
-	last, prev time.Time           // of the newest look and the one before it; zero before them
+	kept       Kept       // what earlier daemons added up
+	sums       map[whose]*Sum
+	shown      map[whose]Sum    // as of the last look
+	leases     map[uint64]*held // by fence
+	began      time.Time        // when this daemon started; zero without Recall
+	missed     []span           // since the time of kept, up to the first look
+	last, prev time.Time        // of the newest look and the one before it; zero before them
 }
+
+// whose names a user or a service.
+type whose struct {
+	service bool
+	name    string
+}
+
+// Kept are the sums of every user and service at a time, by their labels.
+type Kept struct {
+	At       time.Time      `json:"at"`
+	Users    map[string]Sum `json:"users"`
+	Services map[string]Sum `json:"services"`
+}
+
+// Check returns an error if something in the sums cannot be.
+func (k *Kept) Check() error {
+	for _, sums := range []map[string]Sum{k.Users, k.Services} {
+		for name, s := range sums {
+			if least := min(s.Leases, s.Waiting, s.Leased, s.Measured, s.Used); least < 0 || math.IsNaN(least) {
+				return fmt.Errorf("%q had less than nothing", name)
+			}
+		}
+	}
+	return nil
+}
+
+// mostKept is the most users, and the most services, whose sums are kept while they have
+// nothing: those with the longest leases.
+const mostKept = 1000
+
+// longestStop is the longest time without a daemon for which leases count. If it was
+// longer, a wrong clock is more likely than a lease that stood through it.
+const longestStop = 31 * 24 * time.Hour
 
 // held is a lease that a look has found.
 type held struct {
@@ -58,40 +100,160 @@ type held struct {
 	has    Sum       // for each second, as of the last look or change
 }
 
+// span is what a lease had before the first look.
+type span struct {
+	users, services whose
+	has             Sum
+	from, until     time.Time
+}
+
 // New returns Hours. Label returns the names under which a party counts: they must be few,
 // whatever names users make up.
 func New(label func(lease.Party) lease.Party) *Hours {
-	return &Hours{label: label, sums: map[lease.Party]*Sum{}, shown: map[lease.Party]Sum{}, leases: map[uint64]*held{}}
+	return &Hours{label: label, sums: map[whose]*Sum{}, shown: map[whose]Sum{}, leases: map[uint64]*held{}}
 }
 
-// Sums returns what each party had since the daemon started, as of the last look. No sum
-// gets smaller.
-func (h *Hours) Sums() map[lease.Party]Sum {
+// Recall makes the sums go on from those of an earlier daemon. Call it before anything
+// else.
+func (h *Hours) Recall(kept Kept, now time.Time) {
+	h.kept, h.began = kept, now
+	if away := now.Sub(kept.At); away < 0 || away > longestStop {
+		h.kept.At = now
+	}
+}
+
+// Users returns the sums of the users who had something since the daemon started, as of
+// the last look. No sum gets smaller.
+func (h *Hours) Users() map[string]Sum { return h.all(false) }
+
+// Services returns the same of services.
+func (h *Hours) Services() map[string]Sum { return h.all(true) }
+
+func (h *Hours) all(services bool) map[string]Sum {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return maps.Clone(h.shown)
+	found := map[string]Sum{}
+	for o, sum := range h.shown {
+		if o.service == services {
+			found[o.name] = sum
+		}
+	}
+	return found
 }
 
+// Before returns the sums of a user or a service that earlier daemons have added up.
+func (h *Hours) Before(service bool, name string) Sum {
+	return h.kept.of(whose{service, name})
+}
+
+func (k *Kept) of(o whose) Sum {
+	if o.service {
+		return k.Services[o.name]
+	}
+	return k.Users[o.name]
+}
+
+// Keep returns the sums for the next daemon, as of the last look.
+func (h *Hours) Keep() Kept {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	k := Kept{At: h.last, Users: map[string]Sum{}, Services: map[string]Sum{}}
+	for o, sum := range h.shown {
+		if o.service {
+			k.Services[o.name] = sum
+		} else {
+			k.Users[o.name] = sum
+		}
+	}
+	rest(k.Users, h.kept.Users)
+	rest(k.Services, h.kept.Services)
+	return k
+}
+
+// rest adds the largest of the sums that are not there yet.
+func rest(to, from map[string]Sum) {
+	names := slices.SortedFunc(maps.Keys(from), func(a, b string) int {
+		return cmp.Or(cmp.Compare(from[b].Leases, from[a].Leases), strings.Compare(a, b))
+	})
+	for _, name := range names[:min(len(names), mostKept)] {
+		if _, there := to[name]; !there {
+			to[name] = from[name]
+		}
+	}
+}
+
+// Missed calls f with the sums of users and services at times between those that were kept
+// and the first look, of those that stood then: so the hours of a long stop belong to its
+// days, and not all to the moment at which the daemon is back. The first look must be over.
+// A second call finds nothing.
+func (h *Hours) Missed(f func(at time.Time, users, services map[string]Sum)) {
+	h.mu.Lock()
+	missed, until := h.missed, h.last
+	h.missed = nil
+	h.mu.Unlock()
+	if len(missed) == 0 {
+		return
+	}
+	step := time.Duration(missedStep)
+	if until.Sub(h.kept.At) > longest {
+		step = missedLong
+	}
+	for at := h.kept.At.Add(time.Millisecond); at.Before(until); at = at.Truncate(step).Add(step) {
+		sums := map[bool]map[string]Sum{false: {}, true: {}}
+		for _, s := range missed {
+			for _, o := range []whose{s.users, s.services} {
+				sum, there := sums[o.service][o.name]
+				if !there {
+					sum = h.kept.of(o)
+				}
+				end := s.until
+				if end.After(at) {
+					end = at
+				}
+				sum.Add(s.has, max(end.Sub(s.from).Seconds(), 0))
+				sums[o.service][o.name] = sum
+			}
+		}
+		f(at, sums[false], sums[true])
+	}
+}
+
+// The steps of Missed: half a minute, as the store of the past condenses samples, and less
+// often in a long stop, but often enough for the store to find the sample before each.
+const (
+	missedStep = 30 * time.Second
+	missedLong = 10 * time.Minute
+)
+
 // Look adds up until now. What it finds counts for the time since the last look, and
-// Changed has corrected the sums for what changed in between.
+// Changed has corrected the sums for what changed in between. The first look counts from
+// the time of the sums that were kept, or from now without them.
 func (h *Hours) Look(now time.Time, book Book) {
 	h.mu.Lock() // also while the book is read: no change comes between the two
 	defer h.mu.Unlock()
+	first := h.last.IsZero()
+	if first && h.kept.At.IsZero() {
+		h.kept.At = now
+	}
 	for _, l := range book.Standing() {
 		one := h.leases[l.Fence]
 		if one == nil {
 			one = &held{holder: &l.Holder, from: later(l.Granted, h.last)}
-			if h.last.IsZero() {
-				one.from = now
-			}
 			h.leases[l.Fence] = one
+			if first {
+				one.has = rate(&l)
+			}
+		}
+		if first {
+			h.record(one, now)
 		}
 		one.has = rate(&l)
 		h.advance(one, now)
 	}
 	for p, tally := range book.Tallies() {
-		if sum := h.of(p); !h.last.IsZero() {
-			sum.Waiting += float64(tally.Waiting) * seconds(h.last, now)
+		sums := h.of(p)
+		if !first {
+			sums.add(Sum{Waiting: float64(tally.Waiting)}, seconds(h.last, now))
 		}
 	}
 	// A lease whose change never comes was not granted after all: the journal refused it.
@@ -105,12 +267,66 @@ func (h *Hours) Look(now time.Time, book Book) {
 	h.prev, h.last = h.last, now
 }
 
+// Replay takes in what the journal says of the time before the daemon started.
+func (h *Hours) Replay(e *lease.Effect) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	past := *e
+	if past.Time.After(h.began) { // the clock was ahead when it was written
+		past.Time = h.began
+	}
+	h.replay(&past)
+}
+
+// replay takes in a change before the first look. The caller holds mu.
+func (h *Hours) replay(e *lease.Effect) {
+	l := e.Lease()
+	if l == nil || e.Fleeting() {
+		return
+	}
+	if pool := h.leases[l.From]; pool != nil && (e.Before == nil || e.After == nil) {
+		h.record(pool, e.Time)
+		if has := promised(l); e.After == nil {
+			pool.has.Leased += has.Leased
+		} else {
+			pool.has.Leased -= has.Leased
+		}
+	}
+	one := h.leases[l.Fence]
+	if one == nil {
+		one = &held{holder: &l.Holder, from: l.Granted, has: promised(l)}
+		h.leases[l.Fence] = one
+	}
+	if e.Before != nil {
+		h.record(one, e.Time)
+	}
+	if e.After == nil {
+		delete(h.leases, l.Fence)
+	} else if e.Before != nil {
+		one.has.Leased += promised(e.After).Leased - promised(e.Before).Leased
+	}
+}
+
+// record adds up what a lease had before the first look, since the time of the sums that
+// were kept. The caller holds mu.
+func (h *Hours) record(l *held, until time.Time) {
+	from := later(l.from, h.kept.At)
+	l.from = later(l.from, until)
+	if h.kept.At.IsZero() || !until.After(from) {
+		return
+	}
+	party := h.label(partyOf(l.holder))
+	h.of(party).add(l.has, until.Sub(from).Seconds())
+	h.missed = append(h.missed, span{whose{false, party.User}, whose{true, party.Service}, l.has, from, until})
+}
+
 // Changed corrects the sums for a change of a lease or a request, which comes after the
 // change was made.
 func (h *Hours) Changed(e *lease.Effect) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.last.IsZero() {
+		h.replay(e)
 		return
 	}
 	look := h.last // the last one that did not find the change
@@ -118,11 +334,11 @@ func (h *Hours) Changed(e *lease.Effect) {
 		look = h.prev
 	}
 	if r := e.Request; r != nil {
-		party := lease.Party{User: r.Holder.User, Service: r.Holder.Service}
+		party := partyOf(&r.Holder)
 		if e.Kind == lease.Asked { // the next look counts it for all of the time
-			h.of(party).Waiting -= seconds(look, e.Time)
+			h.of(party).add(Sum{Waiting: -1}, seconds(look, e.Time))
 		} else {
-			h.of(party).Waiting += seconds(look, e.Time)
+			h.of(party).add(Sum{Waiting: 1}, seconds(look, e.Time))
 		}
 	}
 	l := e.Lease()
@@ -151,18 +367,34 @@ func (h *Hours) Changed(e *lease.Effect) {
 	}
 }
 
-// of returns the sum of a party. The caller holds mu.
-func (h *Hours) of(p lease.Party) *Sum {
-	p = h.label(p)
-	if h.sums[p] == nil {
-		h.sums[p] = &Sum{}
+// both are the sums of a user and of a service.
+type both [2]*Sum
+
+func (b both) add(o Sum, seconds float64) {
+	for _, sum := range b {
+		sum.Add(o, seconds)
 	}
-	return h.sums[p]
 }
+
+// of returns the sums of a party. The caller holds mu.
+func (h *Hours) of(p lease.Party) both {
+	p = h.label(p)
+	var sums both
+	for i, o := range []whose{{false, p.User}, {true, p.Service}} {
+		if h.sums[o] == nil {
+			before := h.kept.of(o)
+			h.sums[o] = &before
+		}
+		sums[i] = h.sums[o]
+	}
+	return sums
+}
+
+func partyOf(h *lease.Holder) lease.Party { return lease.Party{User: h.User, Service: h.Service} }
 
 // advance adds up what a lease had until a time. The caller holds mu.
 func (h *Hours) advance(l *held, until time.Time) {
-	h.of(lease.Party{User: l.holder.User, Service: l.holder.Service}).Add(l.has, seconds(l.from, until))
+	h.of(partyOf(l.holder)).add(l.has, seconds(l.from, until))
 	if until.After(l.from) || l.from.Sub(until) > longest {
 		l.from = until
 	}

@@ -41,7 +41,7 @@ func standing(l *lease.Lease, used ...gpu.MiB) ledger.Held {
 
 func check(t *testing.T, h *Hours, want Sum) {
 	t.Helper()
-	if diff := cmp.Diff(want, h.Sums()[lease.Party{User: "ann"}]); diff != "" {
+	if diff := cmp.Diff(want, h.Users()["ann"]); diff != "" {
 		t.Errorf("the sums (-want +got):\n%s", diff)
 	}
 }
@@ -74,6 +74,90 @@ func TestLeaseOfAnEarlierDaemon(t *testing.T) {
 	h.Look(noon, book)
 	h.Look(after(1), book)
 	check(t, h, Sum{Leases: 1, Leased: 10})
+}
+
+// A daemon that comes after one that was killed counts from the sums in the file what the
+// journal says: leases that stood, ended and began meanwhile, each once.
+func TestSumsGoOn(t *testing.T) {
+	h, book := begun()
+	stood, ended, short := of(1, 0, 100), of(2, 5, 10), of(3, 12, 1000)
+	pool, child := of(4, 0, 500), of(5, 14, 200)
+	pool.Pool, child.From = true, 4
+	resized := of(6, 0, 40)
+	larger := of(6, 0, 60)
+	book.held = []ledger.Held{standing(stood, 50), standing(ended), standing(pool), standing(resized)}
+	h.Look(after(10), book)
+	kept := h.Keep()
+	was := h.Users()["ann"]
+	journal := []lease.Effect{
+		{Kind: lease.Granted, Time: after(0), After: stood}, {Kind: lease.Granted, Time: after(0), After: pool}, {Kind: lease.Granted, Time: after(0), After: resized},
+		{Kind: lease.Granted, Time: after(5), After: ended},
+		{Kind: lease.Granted, Time: after(12), After: short}, {Kind: lease.Released, Time: after(13), Before: short},
+		{Kind: lease.Granted, Time: after(14), After: child},
+		{Kind: lease.Resized, Time: after(15), Before: resized, After: larger},
+	}
+	taken := standing(pool)
+	taken.InPool = &lease.PoolUse{Size: 500, Taken: 200, Leases: 1}
+	now := []ledger.Held{standing(stood), taken, standing(child), standing(larger)}
+	start := func(kept Kept, began float64) *Hours {
+		again := New(func(p lease.Party) lease.Party { return p })
+		again.Recall(kept, after(began))
+		for _, e := range journal {
+			again.Replay(&e)
+		}
+		again.Changed(&lease.Effect{Kind: lease.Released, Time: after(began + 1), Before: ended}) // as its process has ended
+		again.Look(after(began+2), &shelf{held: now})
+		return again
+	}
+	again := start(kept, 20)
+	check(t, again, Sum{
+		Leases:   was.Leases + 12 + 11 + 1 + 12 + 8 + 12,
+		Leased:   was.Leased + 12*100 + 11*10 + 1*1000 + 12*500 + 5*40 + 7*60,
+		Measured: was.Measured, Used: was.Used,
+	})
+	var times []float64
+	again.Missed(func(at time.Time, users, services map[string]Sum) {
+		times = append(times, at.Sub(noon).Seconds())
+		if grown := users["ann"].Leases - was.Leases; grown < 0 || grown > 0.01 || services[""] != users["ann"] {
+			t.Errorf("at the time of the file, the sums were %+v and %+v", users, services)
+		}
+	})
+	if diff := cmp.Diff([]float64{10.001}, times); diff != "" {
+		t.Errorf("the times (-want +got):\n%s", diff)
+	}
+	// Killed again before it has written anything.
+	check(t, start(kept, 30), Sum{
+		Leases:   was.Leases + 22 + 21 + 1 + 22 + 18 + 22,
+		Leased:   was.Leased + 22*100 + 21*10 + 1*1000 + 22*500 + 5*40 + 17*60,
+		Measured: was.Measured, Used: was.Used,
+	})
+	// After a week, its hours are spread.
+	week := 7 * 24 * 3600.0
+	again = start(kept, week)
+	last, n := was.Leases, 0
+	again.Missed(func(_ time.Time, users, _ map[string]Sum) {
+		grown := users["ann"].Leases - last
+		if last = users["ann"].Leases; grown < 0 || grown > 5*601 {
+			t.Fatalf("in one step, ann held %.0f s", grown)
+		}
+		n++
+	})
+	if sum := again.Users()["ann"].Leases - last; n < 7*24*6-1 || sum < 0 || sum > 5*601 {
+		t.Errorf("after %d steps %.0f s are left", n, sum)
+	}
+	// A clock that was set back, or years ahead: nobody knows for how long.
+	for _, began := range []float64{-3600, 3 * 365 * 24 * 3600} {
+		if got := start(kept, began).Users()["ann"]; got.Leases-was.Leases > 5*2 {
+			t.Errorf("%.0f s later, ann held %.0f s more", began, got.Leases-was.Leases)
+		}
+	}
+	// Sums of those who have nothing go on when they do.
+	idle := New(func(p lease.Party) lease.Party { return p })
+	idle.Recall(kept, after(20))
+	idle.Look(after(20), &shelf{})
+	if _, there := idle.Services()["chat"]; there || idle.Keep().Users["ann"] != was || idle.Before(false, "ann") != was {
+		t.Errorf("%+v are kept", idle.Keep())
+	}
 }
 
 // A lease has what it had before it was resized or parked up to then.

@@ -70,9 +70,9 @@ func (s *period) users() []api.Curve {
 	list := slices.Clone(s.Series["user_leased"])
 	for i, each := range list { // MiB times seconds of each step
 		list[i].Points = nil
-		for _, p := range each.Points {
-			if measured := s.up[p.Time]; measured > 0 {
-				list[i].Points = append(list[i].Points, api.QueryPoint{Time: p.Time, Value: p.Value / measured})
+		for _, p := range each.Points { // leases count while no daemon measures, too
+			if since := min(s.Step().Seconds(), p.Time.Sub(s.begin).Seconds()); since > 0 && !s.begin.IsZero() {
+				list[i].Points = append(list[i].Points, api.QueryPoint{Time: p.Time, Value: p.Value / since})
 			}
 		}
 	}

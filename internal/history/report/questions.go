@@ -65,11 +65,11 @@ func (p Period) Questions() []Question {
 		return "max by (gpu) (max_over_time(" + metric + ":max" + over + ")) or max by (gpu) (max_over_time(" + metric + over + "))"
 	}
 	amount := func(by, metric string) string { return "sum by (" + by + ") (sum_over_time(" + metric + over + "))" }
-	// held adds up what the daemon has added up all the time. An earlier version of berth
-	// did not: of its time there are only samples.
+	// held adds up what the daemon has added up all the time, also of the time in which it
+	// did not run. An earlier version of berth did not: of its time there are only samples.
 	held := func(by, metric, sampled string) string {
-		added := "on () (sum(sum_over_time(gpu_service_lease_seconds_total:seconds{service=\"\"}" + over + ")) >= 0.95 * sum(sum_over_time(up:seconds" + over + ")))"
-		return "(" + amount(by, metric) + " and " + added + ") or (" + sampled + " unless " + added + ")"
+		old := "on () (0.95 * sum(sum_over_time(up:seconds" + over + ")) > (sum(sum_over_time(gpu_service_lease_seconds_total:seconds{service=\"\"}" + over + ")) or vector(0)))"
+		return "(" + amount(by, metric) + " unless " + old + ") or (" + sampled + " and " + old + ")"
 	}
 	// The memory of a lease counts as measured where its use was.
 	measured := func(by string) string {
@@ -107,12 +107,12 @@ func (p Period) Questions() []Question {
 	}
 	for _, by := range []string{"user", "service"} {
 		list = append(list,
-			Question{Name: by + "_leased", Expr: held(by, "gpu_"+by+"_leased_mb_seconds_total:grown", amount(by, "gpu_"+by+"_memory_leased_mb:area"))},
-			Question{Name: by + "_leases", Expr: held(by, "gpu_"+by+"_lease_seconds_total:grown", amount(by, "gpu_"+by+"_leases:area"))},
-			Question{Name: by + "_waiting", Expr: held(by, "gpu_"+by+"_waiting_seconds_total:grown", amount(by, "gpu_"+by+"_waiting:area"))},
-			Question{Name: by + "_measured", Expr: held(by, "gpu_"+by+"_measured_mb_seconds_total:grown", measured(by))},
-			Question{Name: by + "_used", Expr: held(by, "gpu_"+by+"_used_mb_seconds_total:grown", amount(by, "berth_lease_used_mb:area"))},
-			Question{Name: by + "_energy", Expr: held(by, "berth_"+by+"_energy_joules_total:grown", amount(by, "berth_lease_energy_joules_total:risen"))},
+			Question{Name: by + "_leased", Expr: held(by, "gpu_"+by+"_leased_mb_seconds_total:risen", amount(by, "gpu_"+by+"_memory_leased_mb:area"))},
+			Question{Name: by + "_leases", Expr: held(by, "gpu_"+by+"_lease_seconds_total:risen", amount(by, "gpu_"+by+"_leases:area"))},
+			Question{Name: by + "_waiting", Expr: held(by, "gpu_"+by+"_waiting_seconds_total:risen", amount(by, "gpu_"+by+"_waiting:area"))},
+			Question{Name: by + "_measured", Expr: held(by, "gpu_"+by+"_measured_mb_seconds_total:risen", measured(by))},
+			Question{Name: by + "_used", Expr: held(by, "gpu_"+by+"_used_mb_seconds_total:risen", amount(by, "berth_lease_used_mb:area"))},
+			Question{Name: by + "_energy", Expr: held(by, "berth_"+by+"_energy_joules_total:risen", amount(by, "berth_lease_energy_joules_total:risen"))},
 		)
 	}
 	for i := range list {

@@ -19,10 +19,10 @@ const LostFences = 1 << 16
 // recover reads the book from the journal. If the machine was rebooted since, or a write
 // was cut off, recover skips LostFences fences: the last grants before that may be lost,
 // and the ledger must not use their fences twice.
-func (l *Ledger) recover(open func(func(journal.Entry) error) (journal.Journal, error)) error {
+func (l *Ledger) recover(o *Options) error {
 	var boot string
-	log, err := open(func(r journal.Entry) error {
-		read, err := l.book.Read(r.Data)
+	log, err := o.Open(func(r journal.Entry) error {
+		read, effect, err := l.book.Follow(r.Data)
 		if newer := (*stored.VersionError)(nil); err != nil && !errors.As(err, &newer) {
 			err = fmt.Errorf("%w: %w", journal.ErrContradiction, err)
 		}
@@ -31,6 +31,9 @@ func (l *Ledger) recover(open func(func(journal.Entry) error) (journal.Journal, 
 		}
 		if read.Kind == stored.Fence {
 			boot = read.Why
+		}
+		if o.Replayed != nil && effect.Lease() != nil {
+			o.Replayed(&effect)
 		}
 		return nil
 	})

@@ -81,7 +81,10 @@ type Options struct {
 
 	// Open opens the journal and hands every entry in it to replay.
 	Open func(replay func(journal.Entry) error) (journal.Journal, error)
-	// OpenWaiting does the same with the log of waiting requests. If it is nil, whoever
+	// Replayed gets what each entry says of a lease, in order; it may be nil. A journal that
+	// was compacted begins with a grant of each lease as it was then.
+	Replayed func(*lease.Effect)
+	// OpenWaiting does the same as Open with the log of waiting requests. If it is nil, whoever
 	// waits loses the place when the daemon ends.
 	OpenWaiting func(replay func(journal.Entry) error) (journal.Journal, error)
 }
@@ -151,7 +154,7 @@ func Open(o Options) (*Ledger, error) {
 	l.seat <- struct{}{} // nobody works on the book before Run
 	l.journal.Notify = l.hooks.noteTrouble
 	l.holders = newHolders(l, o.Processes)
-	if err := l.recover(o.Open); err != nil {
+	if err := l.recover(&o); err != nil {
 		return nil, err
 	}
 	l.rewrite.Store(l.book.Clamp(l.clock.Now()))
