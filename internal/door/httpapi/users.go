@@ -11,6 +11,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/desk"
+	"github.com/berth-gpu/berth/internal/history/report"
 	"github.com/berth-gpu/berth/internal/lease/archive"
 )
 
@@ -24,25 +25,25 @@ type usersQuery struct{ Page }
 func (s *server) users(ctx context.Context, in *usersQuery) (*listed[api.Users], error) {
 	all, now := &userSums{sight: sightOf(ctx), of: map[string]*userSum{}}, time.Now()
 	view := s.Ledger.View()
-	ended, pools := s.Past.All(), pools{}
+	ended, pools := s.Past.All(), report.Pools[struct{}]{}
 	for _, h := range view.Leases {
 		if h.Pool {
-			pools.add(h.Holder.User, h.ID, h.Granted, now)
+			pools.Add(h.Holder.User, h.ID, h.Granted, now, struct{}{})
 		}
 	}
 	for _, p := range ended {
-		pools.add(p.User, p.ID, p.Granted, p.Ended)
+		pools.Add(p.User, p.ID, p.Granted, p.Ended, struct{}{})
 	}
 	for _, h := range view.Leases {
 		l := desk.LeaseOf(h)
-		all.at(h.Holder.User).holds(&l, pools.own(h.Holder.User, l.FromPool, l.Granted, now), now)
+		all.at(h.Holder.User).holds(&l, ownHours(pools, h.Holder.User, l.FromPool, l.Granted, now), now)
 	}
 	for _, r := range view.Waiting {
 		w := desk.WaitingOf(r, 0)
 		all.at(r.Holder.User).waits(&w)
 	}
 	for _, p := range ended {
-		all.at(p.User).had(&p, pools.own(p.User, p.Pool, p.Granted, p.Ended))
+		all.at(p.User).had(&p, ownHours(pools, p.User, p.Pool, p.Granted, p.Ended))
 	}
 	for _, used := range s.Desk.Used(func(u api.EnergyUse) api.EnergyUse { return u }).Used {
 		if used.User != "" {
@@ -95,24 +96,11 @@ func (s *userSums) at(user string) *userSum {
 	return it
 }
 
-// pools knows when the leases of users stood, from which others may have their memory.
-type pools map[poolName][][2]time.Time
-
-type poolName struct{ user, id string }
-
-func (p pools) add(user, id string, granted, ended time.Time) {
-	name := poolName{user, id}
-	p[name] = append(p[name], [2]time.Time{granted, ended})
-}
-
-// own returns the hours for which a lease had its memory by itself: those of a pool are of
+// ownHours returns the hours for which a lease had its memory by itself: those of a pool are of
 // the leases from it, too, as long as it stands.
-func (p pools) own(user, pool string, granted, ended time.Time) float64 {
-	for _, stood := range p[poolName{user, pool}] {
-		if pool != "" && !stood[0].After(granted) && stood[1].After(granted) {
-			granted = stood[1]
-			break
-		}
+func ownHours(pools report.Pools[struct{}], user, pool string, granted, ended time.Time) float64 {
+	if _, over, found := pools.Of(user, pool, granted); found {
+		granted = over
 	}
 	return max(0, ended.Sub(granted).Hours())
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
+	"github.com/berth-gpu/berth/internal/history/report"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 
@@ -60,9 +61,9 @@ func TestUsers(t *testing.T) {
 // A lease from a pool has hours of its own once its pool has ended, and not before.
 func TestHoursOfLeasesFromPools(t *testing.T) {
 	at := func(hour int) time.Time { return time.Date(2026, 5, 4, hour, 0, 0, 0, time.UTC) }
-	all := pools{}
-	all.add("ada", "render", at(1), at(4))
-	all.add("ada", "render", at(6), at(12))
+	all := report.Pools[struct{}]{}
+	all.Add("ada", "render", at(1), at(4), struct{}{})
+	all.Add("ada", "render", at(6), at(12), struct{}{})
 	for name, c := range map[string]struct {
 		user, pool  string
 		from, until int
@@ -71,7 +72,7 @@ func TestHoursOfLeasesFromPools(t *testing.T) {
 		"of none": {"ada", "", 2, 5, 3}, "while it stands": {"ada", "render", 2, 3, 0}, "that has outlived it": {"ada", "render", 2, 5, 1},
 		"of a later one": {"ada", "render", 7, 12, 0}, "of one that is forgotten": {"ada", "render", 5, 6, 1}, "of another user's": {"bob", "render", 2, 3, 1},
 	} {
-		if got := all.own(c.user, c.pool, at(c.from), at(c.until)); got != c.want {
+		if got := ownHours(all, c.user, c.pool, at(c.from), at(c.until)); got != c.want {
 			t.Errorf("a lease %s has %v hours of its own, want %v", name, got, c.want)
 		}
 	}

@@ -125,7 +125,10 @@ func (s *period) perProgram() []api.ProgramPeriod {
 	for uuid, points := range s.by("busiest", "gpu") {
 		busiest[uuid] = at(points)
 	}
-	all := s.inPeriod()
+	all, pools := s.inPeriod(), Pools[*leaseSpan]{}
+	for i, h := range all {
+		pools.Add(h.Holder.User, h.ID, h.Granted, h.Ended, &all[i])
+	}
 	for _, h := range all {
 		leases[h.Holder.User+"/"+h.ID] = append(leases[h.Holder.User+"/"+h.ID], h)
 		r := of(&h)
@@ -138,8 +141,11 @@ func (s *period) perProgram() []api.ProgramPeriod {
 				r.Leased += hours * float64(p.Memory)
 			}
 		}
-		if pool, hours := s.poolOf(&h, all); pool != nil { // what it has is not the pool's meanwhile
-			of(pool).Leased -= hours * float64(h.Parts[0].Memory)
+		if pool, ended, found := pools.Of(h.Holder.User, h.FromPool, h.Granted); found && len(h.Parts) > 0 {
+			if ended.After(s.Until) {
+				ended = s.Until
+			}
+			of(pool).Leased -= h.seconds(s.From, ended) / hour * float64(h.Parts[0].Memory)
 		}
 		r.Idle += s.idleHours(&h, busiest)
 		if used, known := h.Energy.Get(); known && !h.Granted.Before(s.From) && !h.Ended.After(s.Until) {
@@ -165,25 +171,6 @@ func (s *period) perProgram() []api.ProgramPeriod {
 		return cmp.Or(cmp.Compare(y.Leased, x.Leased), cmp.Compare(y.Hours, x.Hours), strings.Compare(x.Program, y.Program), strings.Compare(x.User, y.User), strings.Compare(x.Service, y.Service))
 	})
 	return list
-}
-
-// poolOf returns the pool that a lease had its memory from, and for how long in the period
-// the pool stood beside it; nil if there is none.
-func (s *period) poolOf(h *leaseSpan, all []leaseSpan) (*leaseSpan, float64) {
-	if h.FromPool == "" || len(h.Parts) == 0 {
-		return nil, 0
-	}
-	for i := range all {
-		pool := &all[i]
-		if pool.ID == h.FromPool && pool.Holder.User == h.Holder.User && !pool.Granted.After(h.Granted) && pool.Ended.After(h.Granted) {
-			until := s.Until
-			if pool.Ended.Before(until) {
-				until = pool.Ended
-			}
-			return pool, h.seconds(s.From, until) / hour
-		}
-	}
-	return nil, 0
 }
 
 // idleHours returns how long a lease existed while none of its devices did anything.
