@@ -33,13 +33,58 @@ func Report(ctx context.Context, c *client.Client, period *report.Period, now ti
 	if period == nil {
 		return report.Make(answers, now), nil
 	}
-	if err := ask(ctx, c, *period, &answers); err != nil {
+	measured, err := begin(ctx, c.QueryRange, *period)
+	if err != nil {
+		return api.Report{}, err
+	}
+	if measured.From.After(period.From) {
+		answers.Remarks = append(answers.Remarks, "Nothing was measured before: the report is of the time since "+measured.From.In(period.From.Location()).Format("2 January 2006, 15:04")+".")
+	}
+	if err := ask(ctx, c, measured, &answers); err != nil {
 		return api.Report{}, err
 	}
 	all := report.Make(answers, now)
-	all.Period = report.MakePeriod(&answers, *period)
+	all.Period = report.MakePeriod(&answers, measured)
 	all.Advice = append(all.Advice, report.AdvicePeriod(all.Period)...)
 	return all, nil
+}
+
+// asker asks the store of the past, as client.Client.QueryRange does.
+type asker func(ctx context.Context, expr string, over client.QueryRange) (api.QueryResult, error)
+
+// begin cuts off the part of a period before the first measurement, so that pictures show
+// what there is. It does not if that is little, or if it cannot ask.
+func begin(ctx context.Context, ask asker, p report.Period) (report.Period, error) {
+	first := p
+	for range 3 { // again within the steps that the one before found
+		q := first.Questions()[0]
+		answer, err := ask(ctx, q.Expr, client.QueryRange{From: q.From, To: first.Until, Step: q.Step})
+		if problem := (*api.Problem)(nil); errors.As(err, &problem) {
+			return p, nil // who asks for the rest says it
+		}
+		if err != nil {
+			return p, err
+		}
+		found := time.Time{}
+		for _, each := range answer.Series {
+			for _, point := range each.Points {
+				if point.Value > 0 && (found.IsZero() || point.Time.Before(found)) {
+					found = point.Time
+				}
+			}
+		}
+		if found.IsZero() {
+			return p, nil
+		}
+		first = report.Period{From: found.Add(-2 * q.Step), Until: found} // two: the first sample may be in the step before
+	}
+	if least := p.Until.Add(-Least); first.From.After(least) {
+		first.From = least
+	}
+	if first.From.Sub(p.From) > p.Until.Sub(p.From)/50 {
+		p.From = first.From.In(p.From.Location())
+	}
+	return p, nil
 }
 
 // ask asks the store of the past for the data of a period. Without a store, the report
