@@ -138,7 +138,10 @@ func (r *Recorder) Rest(now time.Time) []series.Sample {
 			}
 		}
 	}
-	r.leases(now, put)
+	r.leases(now, func(name string, kind series.Kind, v float64, before time.Duration, own ...labels.Label) {
+		put(name, kind, v, own...)
+		list[len(list)-1].Before = before
+	})
 	for key, c := range r.lines {
 		if c.round != r.round {
 			delete(r.lines, key)

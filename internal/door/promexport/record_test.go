@@ -168,7 +168,7 @@ func TestSeriesOfLeases(t *testing.T) {
 	hold(t, book, "bob", "", 1024)
 	r := e.Recorder("box:8000")
 	of := func(at time.Time) map[string]float64 {
-		all := written(t, r.Rest(at))
+		all := written(t, slices.DeleteFunc(r.Rest(at), func(s series.Sample) bool { return s.Before > 0 }))
 		maps.DeleteFunc(all, func(line string, _ float64) bool { return !strings.HasPrefix(line, "berth_lease_") })
 		return all
 	}
@@ -186,6 +186,38 @@ func TestSeriesOfLeases(t *testing.T) {
 	}
 	if count["berth_lease_memory_mb"] != 2 {
 		t.Errorf("the series of two leases: %v", got)
+	}
+}
+
+// The series of a lease begin at its grant, although it gets them a minute later.
+func TestSeriesOfLeasesBeginAtTheGrant(t *testing.T) {
+	e, book := writing(t, true, journal.Forgetful())
+	run(t, book)
+	hold(t, book, "anna", "embedder", 2048)
+	r := e.Recorder("box:8000")
+	granted := book.View().Leases[0].Granted
+	held := func(after time.Duration) (found []time.Duration) {
+		for _, s := range r.Rest(granted.Add(after)) {
+			if s.Labels.Get(labels.MetricName) == "berth_lease_memory_mb" && s.Value == 2048 {
+				found = append(found, after-s.Before)
+			}
+		}
+		return found
+	}
+	for _, after := range []time.Duration{5 * time.Second, 15 * time.Second, 10 * time.Second, 25 * time.Second} {
+		if got := held(after); got != nil {
+			t.Errorf("a lease of %v has series: %v", after, got)
+		}
+	}
+	want := []time.Duration{0, 5 * time.Second, 15 * time.Second, 25 * time.Second, 65 * time.Second}
+	if got := held(65 * time.Second); !slices.Equal(got, want) {
+		t.Errorf("the samples are of %v after the grant, want %v", got, want)
+	}
+	if got := held(75 * time.Second); !slices.Equal(got, []time.Duration{75 * time.Second}) {
+		t.Errorf("later they are of %v", got)
+	}
+	if len(r.recorded.young) != 0 {
+		t.Error("it is still remembered as a young one")
 	}
 }
 

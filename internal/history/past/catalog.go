@@ -30,7 +30,14 @@ type known struct {
 	least  stored
 	most   stored
 	window window
+	late   []lateWindow // of samples that came late, before the current half-minute
 	seen   int64
+}
+
+// lateWindow is a half-minute that had ended when its samples came.
+type lateWindow struct {
+	end    int64
+	window window
 }
 
 // mostSeries is the most series at a time. A machine with sixteen devices and all the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -154,6 +155,36 @@ func TestOneQueryReadsBothStores(t *testing.T) {
 		if second := float64(each.t / 1000 % 3600); each.v != second-10 && second != 0 {
 			t.Fatalf("the counter at %g is %g", second, each.v)
 		}
+	}
+}
+
+// The first samples of a series may come late: queries find them at their times, and their
+// half-minutes are kept.
+func TestSamplesThatComeLate(t *testing.T) {
+	p, _ := open(t, t.TempDir(), Settings{Recent: time.Hour, Long: 90 * 24 * time.Hour, Size: 1024})
+	fill(t, p, noon, noon.Add(2*time.Minute), 10*time.Second)
+	at := noon.Add(2 * time.Minute)
+	var list []series.Sample
+	for before := 70 * time.Second; before >= 0; before -= 10 * time.Second {
+		one := sample("held", series.Gauge, float64((at.Add(-before)).Sub(noon)/time.Second))
+		one.Before = before
+		list = append(list, one)
+	}
+	if err := p.Write(at, list); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, p, at.Add(10*time.Second), at.Add(2*time.Minute), 10*time.Second)
+	ms := func(after time.Duration) int64 { return noon.Add(after).UnixMilli() }
+	var want []point
+	for after := 50 * time.Second; after <= 2*time.Minute; after += 10 * time.Second {
+		want = append(want, point{ms(after), after.Seconds()})
+	}
+	if got := read(t, p, "held", noon, at.Add(time.Hour)); !slices.Equal(got, want) {
+		t.Errorf("the samples are %v, want %v", got, want)
+	}
+	want = []point{{ms(60 * time.Second), 50}, {ms(90 * time.Second), 80}, {ms(120 * time.Second), 110}, {ms(150 * time.Second), 120}}
+	if got := read(t, p, "held:max", noon, at.Add(time.Hour)); !slices.Equal(got, want) {
+		t.Errorf("the most of its half-minutes is %v, want %v", got, want)
 	}
 }
 

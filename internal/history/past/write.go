@@ -51,11 +51,12 @@ func (p *Past) store(at time.Time, list []series.Sample) (err error) {
 			p.counted.dropped.Add(1)
 			continue
 		}
-		ref, err := a.Append(l.whole.ref, l.whole.labels, t, list[i].Value)
+		at := t - max(list[i].Before, 0).Milliseconds()
+		ref, err := a.Append(l.whole.ref, l.whole.labels, at, list[i].Value)
 		switch {
 		case err == nil:
 			l.whole.ref = ref
-			l.window.Add(list[i].Value)
+			l.add(windowEnd(at), p.window, list[i].Value)
 			stored++
 		case refused(err):
 			p.counted.dropped.Add(1)
@@ -91,9 +92,33 @@ func (p *Past) condense() error {
 	return nil
 }
 
-// store closes the half-minute of a series that ended at a time, and stores its content.
+// add adds a sample of the half-minute with an end, while that with the end now is being
+// collected.
+func (k *known) add(end, now int64, v float64) {
+	if end == now {
+		k.window.Add(v)
+		return
+	}
+	if n := len(k.late); n == 0 || k.late[n-1].end != end {
+		k.late = append(k.late, lateWindow{end: end})
+	}
+	k.late[len(k.late)-1].window.Add(v)
+}
+
+// store closes the half-minute of a series that ended at a time, and those before it of
+// samples that came late, and stores their content.
 func (k *known) store(a storage.Appender, end int64) error {
-	h := k.window.Close()
+	for i := range k.late {
+		if err := k.put(a, k.late[i].end, k.late[i].window.Close()); err != nil {
+			return err
+		}
+	}
+	k.late = nil
+	return k.put(a, end, k.window.Close())
+}
+
+// put stores the content of a half-minute.
+func (k *known) put(a storage.Appender, end int64, h half) error {
 	if h.Empty {
 		return nil
 	}

@@ -37,6 +37,9 @@ type Sample struct {
 	Labels labels.Labels
 	Kind   Kind
 	Value  float64
+	// Before is how long before that time the sample was taken. Only the first samples of a
+	// series may come late.
+	Before time.Duration
 }
 
 // Stale returns the value that ends a series: a query after it no longer finds the value
