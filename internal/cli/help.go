@@ -1,57 +1,24 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/text/synonyms"
 )
 
 // Topics shows a topic of the manual, or the list of topics, or what answers a question. The
 // caller passes it in: the pages would make every program larger that links them.
 type Topics func(con *console.Console, asked console.Question) error
 
-// topicsByCommand says which topic tells more about each command, in lines of the topic
-// and its commands. A command below another one has the topic of that one unless it is
-// listed with it.
-const topicsByCommand = `
-cli               berth, completion, help, version
-looking           status, top, open, report
-events-and-hooks  events, hooks
-past              query, export
-simulator         record
-running-jobs      submit, jobs, job, logs, wait, cancel, redo, hold, unhold, priority
-running-services  services, start, stop, restart, move
-models            import
-leasing           allocate, deallocate, exec, become, leases, release, renew, resize, adopt
-troubleshooting   explain, doctor
-sharing           pace, park, resume, optimize, loop
-pipelines         plan
-batch             run, work
-access            whoami, quota, token, sessions, audit
-assistants        mcp
-alerting          alerts
-health            check, drain, undrain
-configuration     config
-journal-format    journal
-install           serve
-operate           backup, restore, state
-running-services  front
-`
-
 // TopicOf returns the topic that tells more about a command; empty if none is listed.
 func TopicOf(cmd *cobra.Command) string {
 	for ; cmd != nil; cmd = cmd.Parent() {
-		for line := range strings.Lines(topicsByCommand) {
-			topic, commands, _ := strings.Cut(strings.TrimSpace(line), " ")
-			for name := range strings.SplitSeq(commands, ",") {
-				if strings.TrimSpace(name) == strings.TrimPrefix(cmd.CommandPath(), "berth ") {
-					return topic
-				}
-			}
+		if topic := synonyms.TopicOf(strings.TrimPrefix(cmd.CommandPath(), "berth ")); topic != "" {
+			return topic
 		}
 		if cmd.HasParent() && !cmd.Parent().HasParent() {
 			return "" // that of the root would say too little
@@ -115,21 +82,15 @@ out of memory, get the commands and pages that tell of them.`,
 	}
 }
 
-// question returns what somebody asks the manual, with what meanings, otherwise and foreign
-// know of it.
+// question returns what somebody asks the manual, with what berth has for it.
 func question(root *cobra.Command, asked string) console.Question {
-	q := console.Question{Words: asked, Commands: map[string]string{}}
+	m, _ := synonyms.Of(asked)
+	q := console.Question{Words: asked, Commands: map[string]string{}, See: m.See, Answer: m.Answer}
 	for _, cmd := range root.Commands() {
 		if cmd.IsAvailableCommand() {
 			q.Commands[cmd.Name()] = cmd.Short
 		}
 	}
-	q.See = foreign[strings.ToLower(asked)]
-	m, known := meaningOf(asked)
-	if known {
-		q.See = strings.Fields(m.see)
-	}
-	q.Answer = cmp.Or(otherwise[strings.ToLower(asked)], m.answer)
 	return q
 }
 
@@ -146,8 +107,8 @@ func namesOf(cmd *cobra.Command) (names []string) {
 // topicNames returns the topics that commands name.
 func topicNames() (names []string) {
 	names = []string{"topics"}
-	for line := range strings.Lines(strings.TrimSpace(topicsByCommand)) {
-		names = append(names, strings.Fields(line)[0])
+	for topic := range synonyms.Commands() {
+		names = append(names, topic)
 	}
 	return names
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/berth-gpu/berth/docs"
 	"github.com/berth-gpu/berth/internal/cli/topics"
 	"github.com/berth-gpu/berth/internal/text/manual"
+	"github.com/berth-gpu/berth/internal/text/synonyms"
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
@@ -56,25 +57,20 @@ func TestMeanings(t *testing.T) {
 		return err == nil && cmd != root && cmd.IsAvailableCommand()
 	}
 	flag := regexp.MustCompile(`berth ([a-z]+)(?: (--[a-z]+))?`)
-	first := map[string]string{}
-	for _, one := range meanings {
-		for word := range strings.SplitSeq(one.words, ", ") {
-			if exists(word) || m.Topic(word) != nil || first[word] != "" || word != strings.ToLower(word) {
-				t.Errorf("%q is a command, a topic, there twice or not in small letters", word)
-			}
-			if first[word] = strings.Fields(one.see)[0]; len(one.see) == 0 {
-				t.Errorf("%q leads nowhere", word)
-			}
+	for word, one := range synonyms.All() {
+		_, nearest := synonyms.Nearest[word] // these two are for wrong command lines too
+		if _, instead := synonyms.Instead[word]; (exists(word) || m.Topic(word) != nil) && !nearest && !instead {
+			t.Errorf("%q is a command or a topic", word)
 		}
-		for _, name := range strings.Fields(one.see) {
+		for _, name := range one.See {
 			if !exists(name) && m.Topic(name) == nil {
-				t.Errorf("%q leads to %s, which is no command and no topic", one.words, name)
+				t.Errorf("%q leads to %s, which is no command and no topic", word, name)
 			}
 		}
-		for _, said := range flag.FindAllStringSubmatch(one.answer, -1) {
+		for _, said := range flag.FindAllStringSubmatch(one.Answer, -1) {
 			cmd, _, err := root.Find(said[1:2])
 			if err == nil && cmd != root && said[2] != "" && cmd.Flag(strings.TrimPrefix(said[2], "--")) == nil {
-				t.Errorf("%q: there is no %s", one.answer, said[0])
+				t.Errorf("%q: there is no %s", one.Answer, said[0])
 			}
 		}
 	}
@@ -109,7 +105,7 @@ func TestTopics(t *testing.T) {
 		listed[strings.TrimPrefix(cmd.CommandPath(), "berth ")] = true
 		topic := TopicOf(cmd)
 		if m.Topic(topic) == nil {
-			t.Errorf("%s names the topic %q, which docs/ has not: enter the command in topicsByCommand", cmd.CommandPath(), topic)
+			t.Errorf("%s names the topic %q, which docs/ has not: enter the command in package synonyms", cmd.CommandPath(), topic)
 		}
 		var b strings.Builder
 		cmd.SetOut(&b)
@@ -129,11 +125,10 @@ func TestTopics(t *testing.T) {
 		}
 	}
 	check(root)
-	for line := range strings.Lines(strings.TrimSpace(topicsByCommand)) {
-		_, commands, _ := strings.Cut(strings.TrimSpace(line), " ")
-		for name := range strings.SplitSeq(commands, ",") {
-			if !listed[strings.TrimSpace(name)] {
-				t.Errorf("topicsByCommand has %s, which is no command", name)
+	for topic, commands := range synonyms.Commands() {
+		for _, name := range commands {
+			if !listed[name] {
+				t.Errorf("the topic %s has %s, which is no command", topic, name)
 			}
 		}
 	}

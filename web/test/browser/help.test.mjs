@@ -10,6 +10,9 @@ const site = new URL('../../../dist/site/', import.meta.url);
 // found returns where the results of a search lead, without what differs between the two.
 const found = (page) => page.$$eval('.found a', (links) => links.map((a) => a.getAttribute('href').replace(/^help\//, '').replace('.html', '')));
 
+// above returns what is said above the results: what berth lacks, and its commands.
+const above = (page) => page.$$eval('#found .answer, #found .commands', (list) => list.map((p) => p.textContent.trim()));
+
 test('a person finds a page without a script, in light and in dark, also on a phone', async () => {
   const d = await Daemon.start({ scenario: '2' });
   try {
@@ -47,11 +50,13 @@ test('the site finds what the daemon finds', async () => {
   const faults = [];
   page.on('pageerror', (err) => faults.push(err));
   try {
-    for (const question of ['heat', 'PARK memory', 'temp_critical', 'out of memory', 'contain', 'über', 'a', 'nothing-has-this xyzzy']) {
+    for (const question of ['heat', 'PARK memory', 'temp_critical', 'out of memory', 'contain', 'über', 'a', 'nothing-has-this xyzzy', 'Prometheus', 'tmux', 'reservations', 'stop', 'constructor']) {
       await page.goto(new URL(`help?q=${encodeURIComponent(question)}`, d.url).href);
-      const want = await found(page);
+      const [want, said] = [await found(page), await above(page)];
       await page.goto(`${site.href}search.html?q=${encodeURIComponent(question)}`);
       assert.deepEqual(await found(page), want, question);
+      assert.deepEqual(await above(page), said, question);
+      assert.equal(said.length > 0, ['tmux', 'reservations', 'stop'].includes(question), `${question}: ${said}`);
       assert.equal(want.length > 0, !/xyzzy|über/.test(question), `${question}: ${want.length}`);
     }
     await page.goto(`${site.href}search.html?q=heat`);

@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -20,6 +21,7 @@ import (
 	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/door/webui"
 	"github.com/berth-gpu/berth/internal/text/manual"
+	"github.com/berth-gpu/berth/internal/text/synonyms"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -38,6 +40,7 @@ type Help struct {
 	folder fs.FS // of the manual, for its pictures
 	layout *template.Template
 	words  func() *manual.Index // made at the first question
+	known  func() map[string]meant
 
 	mu    sync.Mutex
 	files map[string]*webui.File // what was asked for, by its path below /help; guarded by mu
@@ -50,7 +53,82 @@ func New(folder fs.FS) (*Help, error) {
 		return nil, err
 	}
 	t, err := template.New("page").Parse(layout)
-	return &Help{manual: m, folder: folder, layout: t, words: sync.OnceValue(m.Words), files: map[string]*webui.File{}}, err
+	h := &Help{manual: m, folder: folder, layout: t, words: sync.OnceValue(m.Words), files: map[string]*webui.File{}}
+	h.known = sync.OnceValue(h.meanings)
+	return h, err
+}
+
+// meant is what berth has for a word of a question. The script of the site reads it.
+type meant struct {
+	Answer   string   `json:"answer,omitempty"`
+	Commands []string `json:"commands,omitempty"`
+	Sections []int    `json:"sections"` // the beginnings of the pages that tell of it, as numbers in the index
+}
+
+// meanings returns what berth has for the words that it knows, and for its commands. The
+// names of topics are found without.
+func (h *Help) meanings() map[string]meant {
+	begins := map[string]int{} // the first sections of topics
+	for i, s := range h.words().Sections {
+		if _, is := begins[s.Topic]; !is {
+			begins[s.Topic] = i
+		}
+	}
+	all := map[string]meant{}
+	add := func(word string, m synonyms.Meaning) {
+		it := meant{Answer: m.Answer, Sections: []int{}}
+		var topics []string
+		for _, name := range m.See {
+			if h.manual.Topic(name) != nil {
+				topics = append(topics, name)
+			} else {
+				it.Commands = append(it.Commands, name)
+			}
+		}
+		for _, command := range it.Commands {
+			topics = append(topics, synonyms.TopicOf(command))
+		}
+		for _, topic := range topics {
+			if at, is := begins[topic]; is && !slices.Contains(it.Sections, at) {
+				it.Sections = append(it.Sections, at)
+			}
+		}
+		if h.manual.Topic(word) == nil {
+			all[word] = it
+		}
+	}
+	for word, m := range synonyms.All() {
+		add(word, m)
+	}
+	for _, commands := range synonyms.Commands() {
+		for _, command := range commands {
+			add(command, synonyms.Meaning{See: []string{command}})
+		}
+	}
+	return all
+}
+
+// meant returns what berth has for a question, if it is a word that is known.
+func (h *Help) meant(question string) meant {
+	asked := strings.ToLower(strings.Join(strings.Fields(question), " "))
+	if m, is := h.known()[asked]; is {
+		return m
+	}
+	return h.known()[strings.TrimSuffix(asked, "s")]
+}
+
+// find returns the sections that answer a question: first those of what it means, and then
+// those that have its words.
+func (m meant) find(x *manual.Index, question string) (found []manual.Section) {
+	for _, number := range m.Sections {
+		found = append(found, x.Sections[number])
+	}
+	for _, s := range x.Find(question) {
+		if len(found) < manual.MostFound && !slices.Contains(found, s) {
+			found = append(found, s)
+		}
+	}
+	return found
 }
 
 // page is what the layout shows.
@@ -64,6 +142,8 @@ type page struct {
 
 	Searching bool
 	Question  string
+	Answer    string   // what berth lacks of what was asked for; may be empty
+	Commands  []string // of berth, that do what was asked for
 	Found     []manual.Section
 	Nothing   string // what to say if nothing was found
 	Scripts   []string
@@ -147,7 +227,8 @@ func (h *Help) index(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p := at(h.manual.Index, false)
-	p.Searching, p.Question, p.Found = true, question, h.words().Find(question)
+	m := h.meant(question)
+	p.Searching, p.Question, p.Answer, p.Commands, p.Found = true, question, m.Answer, m.Commands, m.find(h.words(), question)
 	p.Nothing = "No section of the manual has all of these words. Ask with fewer, or with the beginning of one."
 	content, err := h.render(p)
 	if err != nil {
@@ -228,7 +309,11 @@ func (h *Help) Static() (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := map[string][]byte{"style.css": style, "search.js": script, "words.js": slices.Concat([]byte("const manual = "), index, []byte(";\n"))}
+	known, err := json.Marshal(h.known())
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{"style.css": style, "search.js": script, "words.js": slices.Concat([]byte("const manual = "), index, []byte(";\nconst meanings = "), known, []byte(";\n"))}
 	for _, name := range h.pictures() {
 		if files[name], err = fs.ReadFile(h.folder, name); err != nil {
 			return nil, err

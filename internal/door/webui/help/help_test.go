@@ -191,6 +191,20 @@ func TestSearch(t *testing.T) {
 			t.Errorf("%s: %.300s", nothing, text)
 		}
 	}
+	for question, want := range map[string][]string{
+		"Prometheus": {`>monitoring</a>`, `help/monitoring"`},
+		"tmux":       {"berth has no terminal of a job", "<code>berth help logs</code>, <code>berth help job</code>", `help/running-jobs"`},
+		"sbatch":     {"<code>berth help submit</code>", `help/shared-machine"`},
+		"sinfos":     {"<code>berth help status</code>"},
+		"stop":       {"<code>berth help stop</code></p>", `help/running-services"`},
+	} {
+		text := body(ask(h, "/help?q="+url.QueryEscape(question)))
+		for _, one := range want {
+			if !strings.Contains(text, one) {
+				t.Errorf("%s does not say %s:\n%.1500s", question, one, text[strings.Index(text, "<main"):])
+			}
+		}
+	}
 	files, err := made()
 	if err != nil {
 		t.Fatal(err)
@@ -198,7 +212,7 @@ func TestSearch(t *testing.T) {
 	if text := string(files["search.html"]); !strings.Contains(text, `<script src="words.js"></script>`) || !strings.Contains(text, `<script src="search.js"></script>`) {
 		t.Error("search.html has no scripts")
 	}
-	if text := string(files["words.js"]); !strings.HasPrefix(text, `const manual = {"sections":[{"topic":"`) || len(text) > 600<<10 {
+	if text := string(files["words.js"]); !strings.HasPrefix(text, `const manual = {"sections":[{"topic":"`) || !strings.Contains(text, "\nconst meanings = {") || len(text) > 640<<10 {
 		t.Errorf("words.js has %d bytes: %.80s", len(text), text)
 	}
 }

@@ -1,5 +1,6 @@
 // Looks in the words of the manual as Find of package manual does: sections that have
-// every word of the question, or one that begins with it. words.js has set manual.
+// every word of the question, or one that begins with it, after what the question means.
+// words.js has set manual and meanings.
 const most = { asked: 8, found: 30 };
 const split = (text) => text.toLowerCase().split(/[^\p{L}\p{Nd}_]+/u).filter((word) => word !== '');
 
@@ -26,11 +27,33 @@ function worth(word, known, section) {
   return worth;
 }
 
+function meaning(question) {
+  const asked = question.toLowerCase().split(/\s+/).filter((word) => word !== '').join(' ');
+  const known = [asked, asked.replace(/s$/, '')].find((word) => Object.hasOwn(meanings, word));
+  return known === undefined ? { sections: [] } : meanings[known];
+}
+
 const question = new URLSearchParams(location.search).get('q') ?? '';
 const place = document.getElementById('found');
 document.querySelector('input[name=q]').value = question;
 if (question !== '') {
-  const found = find(question);
+  const { answer, commands, sections } = meaning(question);
+  const found = [...new Set([...sections.map((number) => manual.sections[number]), ...find(question)])].slice(0, most.found);
+  const above = [];
+  const paragraph = (name) => {
+    above.push(document.createElement('p'));
+    above.at(-1).className = name;
+    return above.at(-1);
+  };
+  if (answer) paragraph('answer').textContent = answer;
+  if (commands) {
+    const line = paragraph('commands');
+    line.append('In a terminal: ');
+    commands.forEach((name, i) => {
+      if (i > 0) line.append(', ');
+      line.appendChild(document.createElement('code')).textContent = `berth help ${name}`;
+    });
+  }
   const list = document.createElement('ol');
   list.className = 'found';
   for (const section of found) {
@@ -40,6 +63,6 @@ if (question !== '') {
     link.textContent = section.heading ? `${section.page} › ${section.heading}` : section.page;
     item.appendChild(document.createElement('p')).textContent = section.lead;
   }
-  if (found.length > 0) place.replaceChildren(list);
+  if (found.length > 0) place.replaceChildren(...above, list);
   else place.textContent = 'No section of the manual has all of these words. Ask with fewer, or with the beginning of one.';
 }
