@@ -68,7 +68,12 @@ export const batches: Subject<Batch> = {
     { key: 'command', name: 'Command', width: 18, off: true, value: (b) => b.command },
   ],
   Detail: ({ id, row }) => (row === undefined ? <Peek title={id}><p class="empty">berth knows of no such batch.</p></Peek> : <One b={row} />),
-  empty: <>No batch runs, and none has ended since the daemon began. <code>berth run</code> pushes records through workers on every GPU.</>,
+  empty: {
+    title: 'No batches',
+    shows: 'A batch pushes records through workers on every GPU. Here is how far each is, how fast, and what failed, also of those that have ended since the daemon began.',
+    first: 'berth run --input in.jsonl --output out.jsonl -- python worker.py',
+    topic: 'batch',
+  },
 };
 
 function One({ b }: { b: Batch }) {

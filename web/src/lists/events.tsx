@@ -78,7 +78,12 @@ export const events: Subject<Event> = {
     { key: 'time', name: 'When', width: 8, numeric: true, phone: 'side', value: (e) => iso(e.time), cell: (e) => <Ago at={e.time} /> },
   ],
   Detail: EventDetail,
-  empty: 'Nothing has happened yet.',
+  empty: {
+    title: 'No events',
+    shows: 'Here is what happens: GPUs that change their state, leases and jobs that come and go, faults, and acts of people. The first lease is an event.',
+    first: 'berth exec --memory 8GiB -- python train.py',
+    topic: 'events-and-hooks',
+  },
 };
 
 function EventDetail({ id, row: e }: { id: string; row: Event | undefined }) {

@@ -129,7 +129,12 @@ export const jobs: Subject<Job> = {
   ],
   acts: (a) => (atLeast(a.me, 'viewer') && a.me?.uid !== 0 ? [submit(a)] : []), // root is told to use the command
   Detail: JobDetail,
-  empty: <>Nobody has submitted a job that berth still knows of. <code>berth submit -- COMMAND</code> or “Submit a job” runs a program when there is room for it.</>,
+  empty: {
+    title: 'No jobs',
+    shows: 'A job is a program that berth starts when there is room for it on a GPU. Here is what runs, what failed, what waits and when it starts, with its log.',
+    first: 'berth submit --memory 8GiB -- python train.py',
+    topic: 'running-jobs',
+  },
 };
 
 // mostTasks is how many tasks of a job are shown.

@@ -127,5 +127,10 @@ export const leases: Subject<Row> = {
     { key: 'energy_joules', name: 'Energy', width: 6.5, numeric: true, off: true, value: (r) => r.energy, cell: (r) => (r.energy === undefined ? undefined : joules(r.energy)) },
     { key: 'fence', name: 'Fence', width: 6, numeric: true, off: true, value: (r) => r.fence },
   ],
-  empty: 'Nobody holds a lease, and nobody has since berth began to remember.',
+  empty: {
+    title: 'No leases',
+    shows: 'A lease is the right of somebody to memory on a GPU. Here is who holds how much, how much of it they use, who waits, and which leases have ended.',
+    first: 'berth exec --memory 8GiB -- python train.py',
+    topic: 'leasing',
+  },
 };

@@ -49,7 +49,12 @@ export const services: Subject<Service> = {
     { key: 'models', name: 'Models', width: 14, off: true, value: (s) => s.models?.join(', ') },
   ],
   Detail: ServiceDetail,
-  empty: <>berth runs no service here. A service with a <code>command</code> in <code>berth.yaml</code> is a server that berth starts when somebody asks for it.</>,
+  empty: {
+    title: 'No services',
+    shows: 'A service is a server, such as one of a model, that berth starts when somebody asks for it. Here is which ones answer, which wait, and why one failed. Each stands in berth.yaml with its command:',
+    first: 'services:\n  chat:\n    command: [vllm, serve, /models/chat, --port, "${PORT}"]\n    user: ada\n    memory: 40GiB\n\nberth config reload\nberth start chat',
+    topic: 'running-services',
+  },
 };
 
 const comings: [keyof ServiceTimes, string][] = [['start', 'start'], ['stop', 'stop'], ['park', 'park'], ['resume', 'resume'], ['sleep', 'go to sleep'], ['wake', 'wake']];

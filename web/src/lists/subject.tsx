@@ -5,6 +5,7 @@ import { done } from '../actions/dialog';
 import type { Around } from '../actions/leases';
 import { call, type Options } from '../api/client';
 import { keepSame } from '../live/share';
+import type { Nothing } from '../ui/nothing';
 import type { Field } from '../ui/table';
 
 // Subject is what a list is about: its columns, where its rows come from, and what is
@@ -21,7 +22,7 @@ export interface Subject<T extends object = object> {
   links?: (a: Around) => { href: string; label: string }[]; // to lists that belong to it
   rowClass?: (row: T) => string;
   always?: (row: T) => boolean; // no filter leaves such a row out
-  empty: ComponentChildren;
+  empty: Nothing;
 }
 
 // Rows are the rows of a list as they are now. They keep the objects that did not change.

@@ -35,5 +35,10 @@ export const tokens: Subject<Token> = {
       </Facts>
     </Peek>
   )),
-  empty: 'There is no token.',
+  empty: {
+    title: 'No tokens',
+    shows: 'A token lets a program, or a person at another machine, ask this daemon. Here is what each may do, who made it, when it was used last and when it ends.',
+    first: 'berth token create grafana --role scraper',
+    topic: 'access',
+  },
 };

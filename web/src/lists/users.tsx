@@ -56,7 +56,12 @@ export const users: Subject<UserUse> = {
   ],
   links: (a) => (mayEntrust(a) ? [{ href: to.page('tokens'), label: 'Tokens' }] : []),
   Detail: UserDetail,
-  empty: 'Nobody holds anything, and nobody has since berth began to remember.',
+  empty: {
+    title: 'No users',
+    shows: 'Here is who holds and uses how much of the GPUs, who waits, what they have used so far, and how near they are to their limits. Somebody is here after their first lease or job.',
+    first: 'berth exec --memory 8GiB -- python train.py',
+    topic: 'access',
+  },
 };
 
 function round(n: number): number {
@@ -127,7 +132,7 @@ function UserDetail({ id, row: u }: { id: string; row: UserUse | undefined }) {
               { name: 'Of', numeric: true, cell: (l) => amount(l.name, l.limit) },
               { name: 'Set by', cell: (l) => (l.limit !== undefined && l.used !== undefined && l.used >= l.limit && l.limit > 0 ? <Badge tone="bad">full</Badge> : <span class="quiet">{l.source}</span>) },
             ]}
-            rows={u.limits} id={(l) => `${l.name} ${l.group ?? ''}`} empty="There are no limits."
+            rows={u.limits} id={(l) => `${l.name} ${l.group ?? ''}`} empty={<>There are no limits. <code>users.{id}</code> in <code>berth.yaml</code> sets them.</>}
           />
         )}
     </Peek>

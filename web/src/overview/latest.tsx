@@ -13,7 +13,7 @@ export function Latest() {
         <a href={to.page('events')}>All events</a>
       </header>
       {list.length === 0
-        ? <p class="empty">{following.value ? 'Nothing yet.' : 'Asking…'}</p>
+        ? <p class="empty">{following.value ? <>Nothing yet. The first lease is here: <code>berth exec -- COMMAND</code>.</> : 'Asking…'}</p>
         : <ol class="events">{list.map((f) => <EventRow key={f.event.id} event={f.event} more={f.more} />)}</ol>}
     </section>
   );

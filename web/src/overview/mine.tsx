@@ -59,7 +59,7 @@ export function Mine() {
         <a href={to.page('jobs')}>All jobs</a>
       </header>
       {list.length === 0
-        ? <p class="empty">You hold nothing and wait for nothing. <code>berth run</code> starts something.</p>
+        ? <p class="empty">You hold nothing and wait for nothing. <code>berth submit -- COMMAND</code> runs something when there is room.</p>
         : <ul class="own">{shown.map((own) => <Line key={keyOf(own)} own={own} />)}</ul>}
       {list.length > shown.length && <p class="quiet">and {plural(list.length - shown.length + (jobs?.next === undefined ? 0 : 1), 'more', 'more')}{jobs?.next === undefined ? '' : ' at least'}</p>}
     </section>

@@ -37,7 +37,7 @@ export function Queue({ filter }: { filter: string }) {
         {waiting.value.length > 0 && <span class="quiet">{plural(waiting.value.length, 'request')}{limited > 0 && `, ${limited} for ${limited === 1 ? 'a limit' : 'limits'}`}</span>}
       </header>
       {found.length === 0 ? (
-        <p class="empty">{!leasesKnown.value ? 'Asking…' : filter !== '' && waiting.value.length > 0 ? 'No request fits the filter.' : 'Nobody waits.'}</p>
+        <p class="empty">{!leasesKnown.value ? 'Asking…' : filter !== '' && waiting.value.length > 0 ? 'No request fits the filter.' : <>Nobody waits. What finds no room stands here, with when it starts: <code>berth submit -- COMMAND</code>.</>}</p>
       ) : (
         <ol class="queue">
           {shown.map((w, i) => <Entry key={`${w.holder.user ?? ''}/${w.id}`} request={w} why={i < explained} />)}

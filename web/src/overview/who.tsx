@@ -23,7 +23,7 @@ export function Who({ filter }: { filter: string }) {
         <span class="quiet">uses of what they hold</span>
         <a href={to.page('users')}>All users</a>
       </header>
-      {list.length === 0 ? <p class="empty">{leasesKnown.value ? 'Nobody holds anything.' : 'Asking…'}</p> : (
+      {list.length === 0 ? <p class="empty">{leasesKnown.value ? <>Nobody holds anything. <code>berth exec -- COMMAND</code> takes a lease while it runs.</> : 'Asking…'}</p> : (
         <ul class="people">
           {shown.map((p) => (
             <li key={p.user} class="someone" title={`${p.user || 'Others'}: ${plural(p.leases, 'lease')}, ${memory(p.holds)} held, ${memory(p.uses)} used`}>

@@ -28,7 +28,7 @@ export function AlertsPage() {
       <header class="view-head"><h1>Alerts</h1></header>
       {polled.error && <p class="notice tone-info" role="status">{off?.evaluate === 'off' ? 'This daemon evaluates no alert rules: alerts.evaluate is off.' : `The daemon does not say which alerts there are: ${polled.error.message}`}</p>}
       {list.length === 0
-        ? !polled.error && <div class="panel"><p class="empty">No alert fires, and none is about to.</p></div>
+        ? !polled.error && <div class="panel"><p class="empty">No alert fires, and none is about to. Here is what is wrong by the rules that come with berth, and by your own: <code>alerts.rules</code> in <code>berth.yaml</code>. <code>berth alerts</code> lists the same. More in <a href="help/alerting">the manual</a>.</p></div>
         : <ul class="alerts">{list.map((a) => <One key={a.fingerprint} a={a} />)}</ul>}
       <Panel title="Resolved lately"><EventList events={resolved.value} empty="No alert was resolved that berth still knows of." /></Panel>
     </article>

@@ -220,7 +220,7 @@ const Leases = memo(function Leases({ uuid, leases }: { uuid: string; leases: re
   ], [uuid]);
   return (
     <Panel title="Leases" note={leases.length === 0 ? undefined : plural(leases.length, 'lease')}>
-      <Table label="Leases on this GPU" columns={columns} rows={leases} id={(l) => l.fence} empty="Nobody holds a lease on this GPU." />
+      <Table label="Leases on this GPU" columns={columns} rows={leases} id={(l) => l.fence} empty={<>Nobody holds a lease on this GPU. <code>berth exec --gpu {device(uuid).value?.device.index} --memory 8GiB -- COMMAND</code> runs a program on it.</>} />
     </Panel>
   );
 });

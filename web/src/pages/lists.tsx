@@ -13,6 +13,7 @@ import { asCSV, asJSON, colsAfter, nextSort, shownFields, view } from '../lists/
 import { type List as Name, place, replace, setParams, to } from '../router';
 import { count } from '../ui/format';
 import { save } from '../ui/save';
+import { Blank } from '../ui/nothing';
 import { type Field, List } from '../ui/table';
 import '../style/views.css';
 import '../style/lists.css';
@@ -81,7 +82,7 @@ function Shown({ name, subject, open }: { name: Name; subject: Subject; open: st
           onMove={(r) => replace(to.row(name, subject.id(r), params))}
           onEscape={() => { if (chosen !== '') close(); }}
           rowClass={subject.rowClass}
-          empty={rows === undefined ? (error ? '' : 'Asking the daemon …') : v.filtered ? <>No {subject.one} fits the filter.</> : subject.empty}
+          empty={rows === undefined ? error ? null : <p class="empty list-empty">Asking the daemon …</p> : v.filtered ? <p class="empty list-empty">No {subject.one} fits the filter.</p> : <Blank of={subject.empty} />}
         />
         {chosen !== '' && Detail && (
           <section class="peek view" aria-label={`${subject.one} ${chosen}`}>

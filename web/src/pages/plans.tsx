@@ -120,7 +120,7 @@ export function PlansPage() {
           </Panel>
         )}
       </div>
-      <Panel title="Plans lately"><EventList events={lately.value} empty="Nobody has planned anything that berth still knows of." /></Panel>
+      <Panel title="Plans lately"><EventList events={lately.value} empty={<>Nobody has planned anything that berth still knows of. <code>berth plan FILE</code> plans a file of pipelines, and so does the form above.</>} /></Panel>
     </article>
   );
 }

@@ -35,7 +35,7 @@ export function Attention({ well }: { well?: boolean }) {
     return <div class="attention" role="status"><p class="attention-calm">Asking the daemon…</p></div>;
   }
   if (list.length === 0) {
-    return <div class="attention" role="status">{well && <p class="attention-well"><span class="tick" aria-hidden="true" />All well{waiting.value.length > 0 && <span class="quiet">, {plural(waiting.value.length, 'request')} {waiting.value.length === 1 ? 'waits' : 'wait'}</span>}</p>}</div>;
+    return <div class="attention" role="status">{well && <p class="attention-well"><span class="tick" aria-hidden="true" /><span>All well{waiting.value.length > 0 && <span class="quiet">, {plural(waiting.value.length, 'request')} {waiting.value.length === 1 ? 'waits' : 'wait'}</span>}</span></p>}</div>;
   }
   const worse = list.filter((i) => i.tone === 'bad').length;
   const others = list.length - 1;

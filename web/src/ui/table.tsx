@@ -211,17 +211,17 @@ export function List<T>({ label, fields: wanted, rows, id, href, open, sort, onS
     addEventListener('keydown', listen);
     return () => removeEventListener('keydown', listen);
   }, []);
-  if (rows.length === 0) return <p class="empty list-empty">{empty}</p>;
+  if (rows.length === 0) return <>{empty}</>;
   const last = Math.min(rows.length, paper ? mostPrinted : range.last);
   const first = paper ? 0 : Math.min(range.first, Math.max(0, last - 1));
-  const least = fields.reduce((sum, f) => sum + (f.width ?? titleWidth), 0);
+  const least = fields.reduce((sum, f) => sum + (f.width ?? titleWidth), lastMore);
   return (
     <div class="list-frame" ref={frame} onScroll={measure}>
       <table
         class="list" role="grid" ref={grid} tabIndex={0} aria-label={label} aria-rowcount={rows.length + 1}
         aria-activedescendant={at >= first && at < last ? `row-${at}` : undefined} style={{ minWidth: narrow ? undefined : `${least}em` }}
       >
-        <colgroup>{fields.map((f) => <col key={f.key} style={{ width: f.width === undefined ? undefined : `${f.width}em` }} />)}</colgroup>
+        <colgroup>{fields.map((f, i) => <col key={f.key} style={{ width: f.width === undefined ? undefined : `${f.width + (i === fields.length - 1 ? lastMore : 0)}em` }} />)}</colgroup>
         <thead>
           <tr aria-rowindex={1}>
             {fields.map((f) => (
@@ -247,6 +247,7 @@ export function List<T>({ label, fields: wanted, rows, id, href, open, sort, onS
 }
 
 const titleWidth = 16; // em, at least
+const lastMore = 1.2; // em, for the edge beside the last column
 
 // fitting returns the fields that have room beside what is open, the first ones before
 // others.

@@ -59,6 +59,30 @@ test('each list has its rows, and each row opens', async () => {
   assert.deepEqual(page.faults(), []);
 });
 
+test('columns have room for what they show, and the reason has the most', async () => {
+  const page = await as(d, 'admin', { viewport: { width: 1400, height: 900 } });
+  for (const name of ['jobs', 'services', 'leases', 'users', 'batches', 'events', 'tokens']) {
+    await go(page, `#/${name}`);
+    const { cut, widths } = await page.evaluate(() => {
+      const cols = [...document.querySelectorAll('.list col')].map((c) => c.style.width !== '');
+      const cut = [];
+      for (const row of document.querySelectorAll('.list tbody tr:not(.gap)')) {
+        [...row.cells].forEach((cell, i) => {
+          const time = cell.querySelector('time');
+          if (time) time.textContent = time.textContent.includes('in ') ? 'in 59\u202fmin' : '59\u202fmin ago';
+          if (i > 0 && cols[i] && cell.querySelector('.cut') === null && cell.scrollWidth > cell.clientWidth) cut.push(cell.innerText);
+        });
+      }
+      const heads = [...document.querySelectorAll('.list th')];
+      return { cut, widths: Object.fromEntries(heads.map((h) => [h.innerText.trim(), h.offsetWidth])) };
+    });
+    assert.deepEqual(cut.filter((text) => !text.includes('<img')), [], `${name}: what has no room`);
+    const most = { jobs: 'Why', services: 'Why', leases: 'Note', users: 'Of the quota', batches: 'Batch', events: 'Event', tokens: 'Token' }[name];
+    assert.equal(Object.keys(widths).reduce((a, b) => (widths[b] > widths[a] ? b : a)), most, `${name}: ${JSON.stringify(widths)}`);
+  }
+  assert.deepEqual(page.faults(), []);
+});
+
 test('filter, order and columns are in the address, and survive a reload and the back button', async () => {
   const page = await as(d, 'operator');
   await go(page, '#/jobs');

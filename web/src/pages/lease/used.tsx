@@ -45,7 +45,7 @@ export function Used({ name, parts, since, until }: { name: string; parts: Lease
         ? <p class="empty">{off ? 'This daemon remembers no past (past.store is off), so there is no curve.' : polled.error?.message}</p>
         : data === undefined
           ? <p class="empty plots-wait" role="status">Asking for the past …</p>
-          : s && s.most === null
+          : s && s.most === null && d?.asked.every((v) => v === null)
             ? <p class="empty">{until === undefined && now.value - Date.parse(since ?? '') < 75_000 ? 'The curve comes when the lease is a minute old, and begins at its grant.' : 'There is no curve: berth keeps one for leases that last longer than a minute, and shows it to those who may see names.'}</p>
             : <Chart label={`Memory used by ${name} against what it leased: now ${memory(s?.last ?? undefined)}, at most ${memory(s?.most ?? undefined)}.`} lines={lines} data={data as never} range={[0, null]} height={180} incrs={memorySteps} />}
     </Panel>
