@@ -16,6 +16,9 @@ const screens = [
   { name: 'phone', viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true },
 ];
 
+// The heights of a row by the number of GPUs.
+const heights = { laptop: { 4: 46, 16: 32, 64: 23 }, large: { 4: 64, 16: 36, 64: 25 }, phone: { 4: 46, 16: 36, 64: 23 } };
+
 for (const [count, leases] of [[4, 12], [16, 40], [64, 90]]) {
   test(`${count} GPUs on three screens`, async () => {
     // One device is CRITICAL from the beginning.
@@ -38,6 +41,8 @@ for (const [count, leases] of [[4, 12], [16, 40], [64, 90]]) {
               first: document.querySelector('.row').dataset.gpu, trouble: box('.row.trouble').bottom,
               who: box('.someone').bottom, stop: box('.own-one button').bottom, rows: box('.rows'), aside: box('.aside'),
               dark: document.documentElement.dataset.theme,
+              cut: [...document.querySelectorAll('th.row-name, td.row-state, td.row-power, td.row-slots')].filter((c) => c.scrollWidth > c.clientWidth).map((c) => c.innerText),
+              row: document.querySelector('.row:not(.trouble) > tr').getBoundingClientRect().height,
             };
           });
           assert.equal(seen.dark, colorScheme);
@@ -45,6 +50,8 @@ for (const [count, leases] of [[4, 12], [16, 40], [64, 90]]) {
           assert.equal(seen.first, uuid, `${where}: the one in trouble is the first`);
           assert.ok(seen.trouble <= screen.viewport.height, `${where}: it is seen at once`);
           assert.ok(seen.stop <= screen.viewport.height, `${where}: so is what stops mine`);
+          assert.deepEqual(seen.cut, [], `${where}: cells that are cut`);
+          assert.ok(Math.abs(seen.row - heights[name][count]) < 1.5, `${where}: a row is ${seen.row} high`);
           if (name !== 'phone') {
             assert.ok(seen.who <= screen.viewport.height, `${where}: and who`);
             assert.ok(seen.high <= 2 * screen.viewport.height, `${where}: ${seen.high} high`);

@@ -149,6 +149,6 @@ function stack(p: Past): { layers: Layer[]; looks: LayerLook[] } {
   });
   return {
     layers: [...p.leases, { key: 'others', values: rest }],
-    looks: [...p.leases.map((l, i) => ({ label: l.key, colour: `--lease-${(i % 6) + 1}` })), { label: 'others, the driver, and the first minute of leases', beside: 'others', colour: '--curve-quiet' }],
+    looks: [...p.leases.map((l, i) => ({ label: l.key, colour: `--lease-${(i % 6) + 1}` })), { label: 'others, the driver, and leases of less than a minute', beside: 'others', colour: '--curve-quiet' }],
   };
 }
