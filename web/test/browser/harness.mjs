@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, chownSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -162,9 +162,10 @@ export class Daemon {
   use(program, use, uid) {
     for (const [uuid, what] of Object.entries(use)) {
       mkdirSync(join(this.guests, uuid), { recursive: true });
-      const file = join(this.guests, uuid, String(program.pid));
+      const file = join(this.folder, `guest-${uuid}-${program.pid}`);
       writeFileSync(file, JSON.stringify(what));
       if (uid !== undefined) chownSync(file, uid, uid);
+      renameSync(file, join(this.guests, uuid, String(program.pid))); // the daemon may read it at any time
     }
   }
 
