@@ -8,13 +8,14 @@ itself: what is installed and asked for is used.
 """
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any, List
 
 from . import rival
 
 rival.refuse(__file__)  # before files of another project are imported
 
-from . import answers, config, monitoring, services
+from . import answers, config, mistakes, monitoring, services
 from .answers import Event
 from .asking import (
     acknowledge, admit, adopt, alerts, allocate, ask_to_trim, available, batches, bind, cancel, check, deallocate,
@@ -64,6 +65,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name != "aio":
         help_ = ": write " + EARLIER[name] if name in EARLIER else meant(name, __all__)
+        if mistakes.imports(sys._getframe(1)):
+            raise ImportError("cannot import name %r from %r%s" % (name, __name__, help_))
         raise AttributeError("module %r has no attribute %r%s" % (__name__, name, help_))
     return importlib.import_module(".aio", __name__)  # when it is used: it takes as long as all the rest
 

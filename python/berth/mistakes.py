@@ -4,9 +4,11 @@ probably meant, and what a value must be."""
 from __future__ import annotations
 
 import difflib
+import dis
 import functools
 import inspect
 import re
+import types
 from typing import Any, Callable, Iterable, Optional, Tuple, TypeVar, cast
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -51,6 +53,12 @@ EARLIER_ARGUMENTS = {
     "gpu_id": "gpu", "n_gpus": "gpus", "preferred_device_id": "prefer", "required_mb": "memory", "required_memory_mb": "memory",
     "task_id": "allocation_id",
 }  # fmt: skip
+
+
+def imports(frame: types.FrameType) -> bool:
+    """Reports whether a name is looked up by ``from berth import``, where Python keeps the
+    text of an AttributeError to itself."""
+    return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == dis.opmap["IMPORT_FROM"]
 
 
 def meant(word: str, words: Iterable[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from typing import Any, Callable, Dict, Iterable, List, Sequence, Tuple, TypeVar
 
+MANY = 4  # words of a list that are shown
 WIDEST = 200  # letters of the line of an answer that has none of its own
 Item = TypeVar("Item")
 Columns = Sequence[Tuple[str, Callable[[Any], Any]]]
@@ -123,6 +124,8 @@ def _read(read: Callable[[Any], Any], answer: Any) -> Any:
 
 
 def _short(value: Any) -> str:
+    if isinstance(value, list) and 0 < len(value) <= MANY and all(isinstance(item, str) for item in value):
+        return repr(value)
     if isinstance(value, (list, dict)) and value:
         return "%s of %d" % (type(value).__name__, len(value))
     return repr(value)

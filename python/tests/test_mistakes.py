@@ -154,6 +154,13 @@ class Earlier(unittest.TestCase):
             for path in re.findall(r"berth\.([a-z_.]+[a-z])\(", now):
                 self.assertTrue(callable(operator.attrgetter(path)(berth)), now)
 
+    def test_a_name_that_is_imported(self):
+        for name, says in (("GPUManager", "the daemon is the manager"), ("acquire_gpu_slot", "write with berth.lease"), ("alocate", "did you mean allocate")):
+            with self.assertRaisesRegex(ImportError, says):
+                exec("from berth import " + name)
+        with self.assertRaises(AttributeError):
+            berth.GPUManager
+
 
 class Amounts(unittest.TestCase):
     def test_decimal_amounts_are_told(self):

@@ -41,7 +41,7 @@ class Paced(unittest.TestCase):
 
     def answer(self, method, path, body):
         last = self.multipliers.pop(0) if len(self.multipliers) > 1 else self.multipliers[0]
-        return 200, {"multiplier": abs(last), "should_stop": last < 0}
+        return 200, {"multiplier": abs(last), "should_stop": last < 0, "reason": "97 °C is above temp_critical 90 °C"}
 
     def work(self, seconds):
         self.clock.now += seconds
@@ -77,6 +77,15 @@ class Paced(unittest.TestCase):
         with berth.pace(gpu=0) as pace:
             self.assertEqual(self.clock.slept, [1.0, 1.0])
         self.assertEqual(pace.slept, 2.0)
+
+    def test_a_long_wait_says_why(self):
+        with self.assertLogs("berth") as told:
+            for waits in 9, 30:  # the first is no long one
+                self.multipliers, self.clock.slept = [0.0] * waits + [1.0], []
+                self.work(1.0)
+                with berth.pace(gpu=0):
+                    self.assertEqual(len(self.clock.slept), waits)
+        self.assertEqual([one.getMessage() for one in told.records], ["pace waits until work may go on: GPU 0: 97 °C is above temp_critical 90 °C"])
 
     def test_a_loop(self):
         self.multipliers = [0.5]

@@ -26,6 +26,10 @@ class Showing(DaemonCase):
             self.assertLess(len(line), 260, what)
             self.assertNotIn("\n", line)
 
+    def test_short_lists_are_shown(self):
+        self.assertIn("also=['throttle', 'critical']", repr(answers.Event(id=1, code="state_change", also=["throttle", "critical"])))
+        self.assertIn("also=list of 5", repr(answers.Event(id=1, also=["throttle"] * 5)))
+
     def test_tables(self):
         berth.allocate("shown", "4GiB")
         self.addCleanup(berth.deallocate, "shown")
