@@ -177,3 +177,21 @@ func Leases(ctx context.Context, c *client.Client, user string) (theirs, others,
 		query.After = past.Next
 	}
 }
+
+// Jobs returns the names of those jobs of a user that a query selects.
+func Jobs(ctx context.Context, c *client.Client, user string, q client.JobQuery) (alive, ended []Named, err error) {
+	all, err := c.Jobs(ctx, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, j := range all.Jobs {
+		switch n := (Named{ID: j.ID, Name: j.Name, Ended: j.Over()}); {
+		case j.User != user:
+		case n.Ended:
+			ended = append(ended, n)
+		default:
+			alive = append(alive, n)
+		}
+	}
+	return alive, ended, nil
+}

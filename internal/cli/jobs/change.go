@@ -210,7 +210,7 @@ func pickAny(ctx context.Context, c *client.Client, text string) (string, error)
 	if err != nil {
 		return "", err
 	}
-	alive, ended, err := named(ctx, c, user, client.JobQuery{})
+	alive, ended, err := console.Jobs(ctx, c, user, client.JobQuery{})
 	if err != nil {
 		return "", err
 	}

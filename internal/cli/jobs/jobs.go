@@ -105,9 +105,9 @@ func pick(ctx context.Context, c *client.Client, name string) (id string, err er
 	if err != nil {
 		return "", err
 	}
-	alive, ended, err := named(ctx, c, user, client.JobQuery{States: living})
+	alive, ended, err := console.Jobs(ctx, c, user, client.JobQuery{States: living})
 	if err == nil && !slices.ContainsFunc(alive, func(n console.Named) bool { return n.Name == name }) {
-		alive, ended, err = named(ctx, c, user, client.JobQuery{})
+		alive, ended, err = console.Jobs(ctx, c, user, client.JobQuery{})
 	}
 	if err != nil {
 		return "", err
@@ -125,24 +125,6 @@ func pickJob(name string, groups ...[]console.Named) (id string, err error) {
 		}
 	}
 	return id, err
-}
-
-// named returns the names of those jobs of a user that a query selects.
-func named(ctx context.Context, c *client.Client, user string, q client.JobQuery) (alive, ended []console.Named, err error) {
-	all, err := c.Jobs(ctx, q)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, j := range all.Jobs {
-		switch n := (console.Named{ID: j.ID, Name: j.Name, Ended: j.Over()}); {
-		case j.User != user:
-		case n.Ended:
-			ended = append(ended, n)
-		default:
-			alive = append(alive, n)
-		}
-	}
-	return alive, ended, nil
 }
 
 // whose returns the user whose job or lease a text means, and its name: the text is NAME

@@ -119,7 +119,7 @@ func (o *explainOptions) run(ctx context.Context) error {
 		e, err = v.Explain(ctx, o.request)
 	}
 	if o.id != "" && isProblem(err, "unknown_allocation") {
-		if job, found := v.Client.Job(ctx, o.id); found == nil {
+		if job, found := jobOf(ctx, v.Client, o.id); found == nil {
 			return o.unasked(job)
 		}
 	}
@@ -127,6 +127,26 @@ func (o *explainOptions) run(ctx context.Context) error {
 		return err
 	}
 	return o.Answer(e, gpus.Explained(e, o.Screen())...)
+}
+
+// jobOf returns the job with an id, or the caller's own that a name means.
+func jobOf(ctx context.Context, c *client.Client, text string) (api.Job, error) {
+	if job, err := c.Job(ctx, text); err == nil {
+		return job, nil
+	}
+	me, err := c.Whoami(ctx)
+	if err != nil {
+		return api.Job{}, err
+	}
+	alive, ended, err := console.Jobs(ctx, c, me.User, client.JobQuery{})
+	if err != nil {
+		return api.Job{}, err
+	}
+	id, err := console.Pick(text, alive, ended)
+	if err != nil {
+		return api.Job{}, err
+	}
+	return c.Job(ctx, id)
 }
 
 // unasked explains a job that has no request: it waits for something that comes before
