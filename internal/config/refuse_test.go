@@ -45,6 +45,8 @@ func TestRefusedFile(t *testing.T) {
 		{"right key, wrong place", "temp_optimal: 60\ngpu:\n  devices:\n    GPU-1:\n      monitor_interval: 2\n",
 			"berth.yaml:1: temp_optimal: is in the wrong place: it belongs under gpu\n" +
 				"berth.yaml:5: gpu.devices.GPU-1.monitor_interval: is in the wrong place: it belongs under gpu"},
+		{"a word of several keys", "groups:\n  lab: {jobs: 4}\n",
+			`berth.yaml:2: groups.lab.jobs: is not a setting: did you mean running_jobs or waiting_jobs?`},
 		{"duplicate", "gpu:\n  temp_optimal: 60\n  history_size: 5\n  temp_optimal: 61\n",
 			`berth.yaml:4: gpu.temp_optimal: is set twice, the first time in line 2: remove one of them`},
 		{"duplicate device", "gpu:\n  devices:\n    GPU-1: {}\n    GPU-1: {}\n",

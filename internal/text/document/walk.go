@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/berth-gpu/berth/internal/text/words"
 )
@@ -92,6 +93,10 @@ func (k Keys) shapes() string {
 // unknown says where a misplaced key belongs, or which known key it resembles.
 func (k Keys) unknown(e *Node) Problem {
 	p := Problem{Code: UnknownKey, Line: e.KeyLine, Node: e, Reason: "is not " + k.What}
+	if names := k.withWord(e.Key); len(names) > 0 && len(names) <= 3 { // nearer than what has this key elsewhere
+		p.Remedy = "did you mean " + words.Or(names) + "?"
+		return p
+	}
 	if k.Elsewhere != nil {
 		if belongs := k.Elsewhere(e.Key); belongs != "" {
 			p.Reason, p.Remedy = "is in the wrong place", belongs
@@ -100,6 +105,16 @@ func (k Keys) unknown(e *Node) Problem {
 	}
 	p.Remedy = words.Suggest(e.Key, k.Known, cmp.Or(k.Otherwise, k.shapes()))
 	return p
+}
+
+// withWord returns the known keys that have a word among theirs, as running_jobs has jobs.
+func (k Keys) withWord(word string) (names []string) {
+	for _, known := range k.Known {
+		if slices.Contains(strings.Split(known, "_"), word) {
+			names = append(names, known)
+		}
+	}
+	return names
 }
 
 func twice(e *Node, first int) Problem {
