@@ -70,6 +70,8 @@ func TestHints(t *testing.T) {
 		{"constraints", two, lease.Request{Slots: 1, Where: gpu.Where{Vendor: gpu.AMD}}, "no device of this machine could ever serve it", nil},
 		{"slots", two, lease.Request{Slots: 9}, "no device of this machine could ever serve it", nil},
 		{"memory", two, lease.Request{Memory: 1 << 20}, "ask for at most 80 GiB: more never fits", nil},
+		{"the only device", machine(with(state(gpu.Critical))), lease.Request{Slots: 1}, "(GPU 0: the device is CRITICAL)", nil},
+		{"one of two devices", machine(with(state(gpu.Critical)), with(state(gpu.Critical))), lease.Request{Slots: 1}, "until the devices are well again", nil},
 		{"held back", machine(idle()), lease.Request{Slots: 1}, "wait until somebody releases", held},
 	}
 	for _, c := range cases {

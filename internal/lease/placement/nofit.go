@@ -94,8 +94,8 @@ func (s *Snapshot) hint(e *NoFitError, able int) string {
 	case e.LargestNow > 0 && e.LargestNow < r.Memory:
 		return fmt.Sprintf("wait, or ask for at most %s, which would be granted now", e.LargestNow.Exact())
 	}
-	for i := range e.Reasons { // for a request that names a device, its reason is the hint
-		if r.Where.GPU != "" && (e.Reasons[i].Code == Closed || e.Reasons[i].Code == BadState || e.Reasons[i].Code == Alone) {
+	for i := range e.Reasons { // where only one device can be meant, its reason is the hint
+		if (r.Where.GPU != "" || len(s.devices) == 1) && (e.Reasons[i].Code == Closed || e.Reasons[i].Code == BadState || e.Reasons[i].Code == Alone) {
 			return "GPU " + strconv.Itoa(e.Reasons[i].Index) + ": " + e.Reasons[i].Text
 		}
 	}
