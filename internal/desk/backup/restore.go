@@ -123,7 +123,7 @@ func (o *Options) take() (empty bool, unlock func(), err error) {
 	}
 	lock, err := file.PrivateDir(filepath.Join(o.Folder, inventory.Leases)).Lock()
 	if locked := (*file.LockedError)(nil); errors.As(err, &locked) {
-		return false, nil, doctor.Hinted(fmt.Errorf("a daemon runs with %s: process %d", o.Folder, locked.PID), "stop it first: systemctl stop berth")
+		return false, nil, doctor.Hinted(fmt.Errorf("a daemon runs with %s: process %d", o.Folder, locked.PID), fmt.Sprintf("stop it first: systemctl stop berth, or kill %d where systemd does not run it", locked.PID))
 	}
 	if err != nil {
 		return false, nil, err

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/desk/backup"
+	"github.com/berth-gpu/berth/internal/desk/doctor"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/inventory"
 	"github.com/berth-gpu/berth/internal/file/journal"
@@ -150,7 +151,8 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 	before[inventory.Leases+"/lock"] = tree(t, to)[inventory.Leases+"/lock"]
 	for _, replace := range []bool{false, true} {
-		if err := try(replace); err == nil || !strings.Contains(err.Error(), "a daemon runs with") {
+		err, next := try(replace), (*doctor.Error)(nil)
+		if !errors.As(err, &next) || !strings.Contains(err.Error(), "a daemon runs with") || !strings.Contains(next.Hint(), fmt.Sprintf("or kill %d", os.Getpid())) {
 			t.Error(err)
 		}
 	}
