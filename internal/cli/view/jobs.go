@@ -285,8 +285,10 @@ type Job struct {
 	Tail    []string // the end of its log, if it failed
 }
 
-// mostTail is how many lines of a log are shown.
-const mostTail = 5
+const (
+	mostTail = 5  // lines of a log that are shown
+	deepest  = 20 // columns of their indentation that are kept
+)
 
 // Answer returns the answer of the daemon.
 func (s *Job) Answer() any { return s.Job }
@@ -303,7 +305,9 @@ func (s *Job) Lines(to term.Screen) []string {
 	if len(s.Tail) > 0 {
 		lines = append(lines, "", to.Paint(term.Dim, "  the end of its log:"))
 		for _, text := range s.Tail[max(len(s.Tail)-mostTail, 0):] {
-			lines = append(lines, to.Hang(term.Plain, "    ", term.Clean(text)))
+			text = term.Clean(text)
+			said := strings.TrimLeft(text, " ")
+			lines = append(lines, to.Hang(term.Plain, "    "+strings.Repeat(" ", min(len(text)-len(said), deepest)), said))
 		}
 	}
 	if len(s.List) > 0 {

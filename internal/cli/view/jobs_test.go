@@ -111,10 +111,10 @@ func TestJobTableFits(t *testing.T) {
 func TestEndOfTheLogOfAJobThatFailed(t *testing.T) {
 	s := Job{
 		Job:  api.Job{ID: "train-3", State: "failed", Code: "exit_code", Cause: "exit code 1 after 3 min", Submitted: now},
-		Tail: []string{"one", "two", "Traceback", "three", "four", "five", "torch.OutOfMemoryError: CUDA out of memory.\x1b[2J"},
+		Tail: []string{"one", "two", "Traceback", "  three", strings.Repeat(" ", 70) + "four", "five", "torch.OutOfMemoryError: CUDA out of memory.\x1b[2J"},
 	}
 	text := strings.Join(s.Lines(term.Screen{Width: 80, Now: now}), "\n")
-	for _, want := range []string{"exit code 1 after 3 min. Its log says that the memory of a GPU ran", "the end of its log:", "    Traceback\n", "    torch.OutOfMemoryError: CUDA out of memory."} {
+	for _, want := range []string{"exit code 1 after 3 min. Its log says that the memory of a GPU ran", "the end of its log:", "    Traceback\n      three\n", "    torch.OutOfMemoryError: CUDA out of memory."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}

@@ -85,7 +85,9 @@ leases. A host that goes is tried again, and its records go to others. With
   berth run --kubernetes --image registry.example/worker:1 --workers 8 \
     --memory 20GiB --input in.jsonl --output out.jsonl -- python /worker.py`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if dash := cmd.ArgsLenAtDash(); dash > 0 || dash < 0 && len(args) > 0 {
+			if dash := cmd.ArgsLenAtDash(); dash > 0 {
+				return console.Usage("%q is not a flag: name files with --input FILE and --output FILE, before --", args[0])
+			} else if dash < 0 && len(args) > 0 {
 				return console.Usage("%q is not a flag: give the worker after --, as in -- python worker.py", args[0])
 			}
 			o.command = args
