@@ -86,7 +86,7 @@ func (d *Desk) take(ctx context.Context, by *Caller, s job.Spec, environment []s
 		return shown, nil
 	}
 	warning := ""
-	if !s.Hold {
+	if !s.Hold && !afterOthers(&s) && !s.Begin.After(time.Now()) {
 		warning = d.unknownStart(request) // now: afterwards it would wait for the job itself
 	}
 	by.aside()
@@ -104,12 +104,15 @@ func (d *Desk) take(ctx context.Context, by *Caller, s job.Spec, environment []s
 	return out, nil
 }
 
+// afterOthers reports whether other jobs end before a job begins.
+func afterOthers(s *job.Spec) bool { return len(s.After)+len(s.AfterAny)+len(s.AfterFailed) > 0 }
+
 // estimateJob returns when the first task of a job would begin that is not submitted yet.
 func (d *Desk) estimateJob(s *job.Spec, r lease.Request) *api.Estimate {
 	switch {
 	case s.Hold:
 		return &api.Estimate{Unknown: "it is held until somebody lets it go"}
-	case len(s.After)+len(s.AfterAny)+len(s.AfterFailed) > 0:
+	case afterOthers(s):
 		return &api.Estimate{Unknown: "it waits for other jobs"}
 	}
 	e := d.estimateNew(r)

@@ -15,6 +15,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
@@ -246,6 +247,36 @@ func TestJobFieldsAreBounded(t *testing.T) {
 	}
 	if there := g.jobsThere(t); there != "" {
 		t.Errorf("there is %s", there)
+	}
+}
+
+// Whoever submits a job that waits for room now is told that nobody knows when it starts.
+// Whether there is room when others have ended, or at an hour, is not known yet.
+func TestSubmitSaysThatAStartIsUnknown(t *testing.T) {
+	g := gates(t, &access.Rules{Daemon: 0}).withJobs(t)
+	me := onSocket(os.Geteuid())
+	if status, _, text := g.as(me, "POST", "/api/gpu/memory/allocate", `{"allocation_id":"standing","memory_mb":6144,"binding":"named"}`); status != http.StatusCreated && status != http.StatusOK {
+		t.Fatalf("%d %s", status, text)
+	}
+	for _, c := range []struct {
+		fields string
+		told   bool
+	}{
+		{``, true},
+		{`,"hold":true`, false},
+		{`,"begin":"` + time.Now().Add(24*time.Hour).Format(time.RFC3339) + `"`, false},
+		{`,"begin":"2001-01-01T22:00:00Z"`, true},
+		{`,"after_any":["a-1"]`, false},
+	} {
+		status, _, text := g.as(me, "POST", "/api/jobs", `{"name":"a","command":["true"],"directory":"/","lease":{"memory_mb":4096}`+c.fields+`}`)
+		if status != http.StatusCreated || strings.Contains(text, "nobody knows when it starts") != c.told {
+			t.Errorf("%q: %d %s", c.fields, status, text)
+		}
+	}
+	for number := 1; number <= 5; number++ { // what waits keeps the daemon
+		if status, _, text := g.as(me, "POST", fmt.Sprint("/api/jobs/a-", number, "/cancel"), ""); status != http.StatusOK {
+			t.Errorf("%d %s", status, text)
+		}
 	}
 }
 
