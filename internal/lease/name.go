@@ -119,7 +119,7 @@ func (b *Book) Unknown(by *access.Actor, v access.Verb, k Key) error {
 	if own {
 		among = " among yours"
 	}
-	if near, ok := words.Nearest(k.ID, ids); ok {
+	if near, ok := words.Nearest(k.ID, words.Unlike(k.ID, ids)); ok {
 		among += ": did you mean " + near + "?"
 	}
 	return fmt.Errorf("%s %s: %w%s", v, k.ID, ErrUnknown, among)

@@ -42,7 +42,7 @@ func Pick(text string, groups ...[]Named) (id string, err error) {
 	}
 	found, err := first(groups, func(n Named) bool { return n.ID == text })
 	if found == "" && err == nil {
-		found, err = first(groups, func(n Named) bool { return n.Name == text || n.stem() == text })
+		found, err = first(groups, func(n Named) bool { return n.Name == text || words.Stem(n.ID) == text })
 	}
 	if several := (severalError)(nil); errors.As(err, &several) {
 		return "", &ambiguousError{text, several}
@@ -52,7 +52,7 @@ func Pick(text string, groups ...[]Named) (id string, err error) {
 	}
 	var meant []string
 	for _, stem := range beginning(text, groups) {
-		found, err := first(groups, func(n Named) bool { return n.stem() == stem })
+		found, err := first(groups, func(n Named) bool { return words.Stem(n.ID) == stem })
 		if several := (severalError)(nil); errors.As(err, &several) {
 			meant = append(meant, several...)
 		} else {
@@ -97,35 +97,12 @@ func (e severalError) Error() string { return words.And(e) }
 func beginning(text string, groups [][]Named) (stems []string) {
 	for _, group := range groups {
 		for _, n := range group {
-			if stem := n.stem(); strings.HasPrefix(stem, text) && !slices.Contains(stems, stem) {
+			if stem := words.Stem(n.ID); strings.HasPrefix(stem, text) && !slices.Contains(stems, stem) {
 				stems = append(stems, stem)
 			}
 		}
 	}
 	return stems
-}
-
-// Unlike returns the ids and names that somebody may have meant who wrote an unknown one:
-// all but those that differ from it only by their numbers, which are other things.
-func Unlike(text string, known []string) []string {
-	stem := Named{ID: text}.stem()
-	if stem == text {
-		return known
-	}
-	return slices.DeleteFunc(slices.Clone(known), func(id string) bool { return Named{ID: id}.stem() == stem })
-}
-
-// stem returns the id without its number.
-func (n Named) stem() string { return n.ID[:numberAt(n.ID)] }
-
-// numberAt returns where the number of an id begins, with the dash before it: at the end
-// if the id has none. A task has a second number, after a dot.
-func numberAt(id string) int {
-	at := strings.LastIndexByte(id, '-')
-	if at < 1 || at == len(id)-1 || strings.Trim(id[at+1:], "0123456789.") != "" {
-		return len(id)
-	}
-	return at
 }
 
 // ambiguousError says that a text means several things.

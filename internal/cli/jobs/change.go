@@ -169,7 +169,7 @@ func cancel(ctx context.Context, con *console.Console, c *client.Client, name st
 		for _, w := range leases.Waiting {
 			all = append(all, w.ID)
 		}
-		return missing("job, lease or request", name, words.Suggest(name, console.Unlike(name, all), "berth jobs --all and berth leases list them"), err)
+		return missing("job, lease or request", name, words.Suggest(name, words.Unlike(name, all), "berth jobs --all and berth leases list them"), err)
 	case found != nil:
 		return found
 	}

@@ -52,7 +52,7 @@ func byName[T any](ctx context.Context, c *client.Client, name string, do func(i
 	id, found := pick(ctx, c, name)
 	switch {
 	case errors.Is(found, console.ErrNothing):
-		return answer, missing("job", name, cmp.Or(ofOthers(ctx, c, name), words.Suggest(name, console.Unlike(name, known(ctx, c)), "berth jobs --all lists them")), err)
+		return answer, missing("job", name, cmp.Or(ofOthers(ctx, c, name), words.Suggest(name, words.Unlike(name, known(ctx, c)), "berth jobs --all lists them")), err)
 	case found != nil:
 		return answer, found
 	}

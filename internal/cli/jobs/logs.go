@@ -95,7 +95,12 @@ func (r *logReader) read(ctx context.Context, name string) error {
 		job, err = byName(ctx, r.client, name, func(id string) (api.Job, error) { return r.client.Job(ctx, id) })
 	}
 	if name != "" && isUnknown(err) {
-		return missing("job or service", name, cmp.Or(ofOthers(ctx, r.client, name), "berth jobs --all and berth services list them"), err)
+		all := known(ctx, r.client)
+		services, _ := r.client.Services(ctx) // without an answer there is nothing to suggest
+		for _, s := range services.Services {
+			all = append(all, s.Name)
+		}
+		return missing("job or service", name, cmp.Or(ofOthers(ctx, r.client, name), words.Suggest(name, words.Unlike(name, all), "berth jobs --all and berth services list them")), err)
 	}
 	if err != nil {
 		return err

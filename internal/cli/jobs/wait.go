@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -46,6 +47,16 @@ meanwhile. If you interrupt the command, the jobs run on.`,
 
 // waitFor waits for jobs, says how each ended, and returns their exit code as an error.
 func waitFor(ctx context.Context, con *console.Console, c *client.Client, names []string) error {
+	if len(names) > 1 { // one that nobody has is told of before the first has ended
+		names = slices.Clone(names)
+		for i, name := range names {
+			job, err := byName(ctx, c, name, func(id string) (api.Job, error) { return c.Job(ctx, id) })
+			if err != nil {
+				return err
+			}
+			names[i] = job.ID
+		}
+	}
 	var first error // of the job that decides
 	for _, name := range names {
 		job, err := byName(ctx, c, name, func(id string) (api.Job, error) { return c.WaitJob(ctx, id) })

@@ -74,6 +74,26 @@ func Suggest(word string, known []string, otherwise string) string {
 	return otherwise
 }
 
+// Unlike returns the ids and names that somebody may have meant who wrote an unknown one:
+// all but those that differ from it only by their numbers, which are other things.
+func Unlike(text string, known []string) []string {
+	stem := Stem(text)
+	if stem == text {
+		return known
+	}
+	return slices.DeleteFunc(slices.Clone(known), func(id string) bool { return Stem(id) == stem })
+}
+
+// Stem returns an id without its number and the dash before it. A task has a second number,
+// after a dot.
+func Stem(id string) string {
+	at := strings.LastIndexByte(id, '-')
+	if at < 1 || at == len(id)-1 || strings.Trim(id[at+1:], "0123456789.") != "" {
+		return id
+	}
+	return id[:at]
+}
+
 // Distance counts the letters to insert, remove or replace; two neighbours that changed
 // places count as one. Only the beginning of a very long word counts.
 func Distance(a, b string) int {
