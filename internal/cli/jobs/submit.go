@@ -21,6 +21,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/view"
+	"github.com/berth-gpu/berth/internal/process/child"
 	"github.com/berth-gpu/berth/internal/process/launch"
 	"github.com/berth-gpu/berth/internal/text/term"
 	"github.com/berth-gpu/berth/internal/text/words"
@@ -171,7 +172,7 @@ func (o *submitOptions) script(cmd *cobra.Command, args []string) ([]string, err
 	text, err := o.Read(args[0], longestScript+1)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, console.Hinted(console.Usage("there is no file %s", args[0]), "to run a command, write two dashes before it: berth submit -- "+view.ShellLine(args))
+		return nil, console.Hinted(console.Usage("there is no file %s", args[0]), "to run a command, write two dashes before it: berth submit -- "+o.unquoted(args))
 	case err != nil:
 		return nil, err
 	}
@@ -255,7 +256,29 @@ func (o *submitOptions) fillTasks() error {
 		fmt.Fprintf(o.Err, "berth: --array %s is one task, number %[1]s: for %[1]s tasks write --array 1-%[1]s\n", o.job.Array)
 	}
 	o.unknownPlaces()
+	o.unknownProgram()
 	return nil
+}
+
+// unknownProgram says that no folder of PATH has the program of the command, because the
+// job may wait long before it fails.
+func (o *submitOptions) unknownProgram() {
+	name := o.job.Command[0]
+	if strings.ContainsAny(name, "/{") { // a path, which may come to be there, or a parameter
+		return
+	}
+	if _, err := child.Program(name, child.PathOf(o.job.Environment)); err != nil {
+		fmt.Fprintf(o.Err, "berth: the job would fail as it is now: %s\n", term.Clean(err.Error()))
+	}
+}
+
+// unquoted returns a command as one writes it in a shell, without the quotes around a
+// whole command.
+func (o *submitOptions) unquoted(command []string) string {
+	if child.Quoted(command[0], child.PathOf(o.Environ)) {
+		return strings.Join(command, " ")
+	}
+	return view.ShellLine(command)
 }
 
 // placeholder finds what looks like the place of a parameter, and variables of a shell.
@@ -304,7 +327,9 @@ func (o *submitOptions) fillTimes() error {
 	case !o.launch.TimeLimit.Known():
 		return errors.New("--signal comes before the end of the time limit: give one with --time, as in --time 4h")
 	}
-	if !timed {
+	if ahead := o.job.Warning.Or(60); o.launch.TimeLimit.Or(0) <= ahead {
+		fmt.Fprintf(o.Err, "berth: --signal %s comes as soon as the command runs, because --time leaves no more than the %g s before the end\n", o.signal, ahead)
+	} else if !timed {
 		fmt.Fprintf(o.Err, "berth: --signal %s does not say how long before the end it comes: it comes 60 s before, as with --signal %[1]s@60s\n", o.signal)
 	}
 	return nil

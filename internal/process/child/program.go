@@ -51,10 +51,8 @@ func Program(name, path string) (string, error) {
 		return name, nil
 	}
 	refused := &ProgramError{name, "there is no such command in the folders of PATH", ExitNotFound}
-	if first, _, several := strings.Cut(name, " "); several && first != "" {
-		if _, err := Program(first, path); err == nil {
-			refused.Reason += ": write it without quotes, as in -- " + name
-		}
+	if Quoted(name, path) {
+		refused.Reason += ": write it without quotes, as in -- " + name
 	}
 	for dir := range strings.SplitSeq(path, ":") {
 		file := cmp.Or(dir, ".") + "/" + name
@@ -67,6 +65,17 @@ func Program(name, path string) (string, error) {
 		}
 	}
 	return "", refused
+}
+
+// Quoted reports whether a name looks like a command with its arguments that somebody put
+// in quotes: its first word is a program, and the whole is not.
+func Quoted(name, path string) bool {
+	first, _, several := strings.Cut(name, " ")
+	if !several || first == "" {
+		return false
+	}
+	_, err := Program(first, path)
+	return err == nil
 }
 
 // unfit returns why a file cannot be run, or "" if it can.
