@@ -3,6 +3,7 @@ package front
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"time"
@@ -40,7 +41,7 @@ func (f *Front) enter(ctx context.Context, name, user string, waits func()) (non
 	defer t.mu.Unlock()
 	s := t.services[name]
 	if s == nil {
-		return none, noService(name)
+		return none, noService(name, nil)
 	}
 	if most := s.told.MaxOpen; most > 0 && s.open+s.waiting >= most {
 		return none, retry(refusal(http.StatusTooManyRequests, "too_many_requests", "The service %s has %d requests open or waiting, which is its max_open. Try again when some have ended.", name, s.open+s.waiting), 1)
@@ -73,7 +74,7 @@ func (f *Front) enter(ctx context.Context, name, user string, waits func()) (non
 	var silent time.Time // since when the daemon has not answered
 	for {
 		if t.services[name] != s {
-			return none, noService(name)
+			return none, noService(name, nil)
 		}
 		if stopped := s.told.Stopped; stopped != nil {
 			return none, refusal(http.StatusServiceUnavailable, "stopped", "%s", stopped.Sentence(name))
@@ -195,6 +196,15 @@ func asRefusal(p *api.Problem) *route.Refusal {
 	return r
 }
 
-func noService(name string) *route.Refusal {
-	return refusal(http.StatusNotFound, "model_not_found", "There is no service %q here. /v1/models lists the models.", name)
+// noService says that there is no service of a name, and which the caller could have meant.
+func noService(name string, mine []route.Names) *route.Refusal {
+	var known []string
+	for _, n := range mine {
+		known = append(known, n.Service)
+	}
+	hint := ""
+	if near, is := words.Nearest(name, known); is {
+		hint = fmt.Sprintf("Did you mean %q? ", near)
+	}
+	return refusal(http.StatusNotFound, "model_not_found", "There is no service %q here. %s/v1/models lists the models.", name, hint)
 }

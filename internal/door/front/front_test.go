@@ -488,6 +488,8 @@ func TestRefusalsAreInTheCallersForm(t *testing.T) {
 		{"unknown model", "POST", "/v1/chat/completions", `{"model":"x"}`, nil, 404, `"code":"model_not_found"`},
 		{"mistyped model", "POST", "/v1/chat/completions", `{"model":"chatt"}`, nil, 404, `Did you mean \"chat\"?`},
 		{"mistyped model that is not mine", "GET", "/v1/models/privat", "", nil, 404, `There is no model \"privat\" here. /v1/models lists them.`},
+		{"mistyped service", "GET", "/services/chatt/health", "", nil, 404, `There is no service \"chatt\" here. Did you mean \"chat\"?`},
+		{"mistyped service that is not mine", "GET", "/services/privat/health", "", nil, 404, `There is no service \"privat\" here. /v1/models lists the models.`},
 		{"unknown model, Anthropic", "POST", "/v1/messages", `{"model":"x"}`, nil, 404, `{"type":"error","error":{"type":"not_found_error"`},
 		{"no model", "POST", "/v1/chat/completions", `{"messages":[]}`, nil, 400, `"code":"no_model"`},
 		{"model no string", "POST", "/v1/chat/completions", `{"model":{"model":"chat"}}`, nil, 400, `"code":"no_model"`},

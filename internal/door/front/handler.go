@@ -154,7 +154,7 @@ func (f *Front) choose(way route.Way, kept *held, body io.Reader, who caller) (s
 	}
 	told, ok := f.table.find(name)
 	if !ok {
-		return "", noService(name)
+		return "", noService(name, f.namesFor(who))
 	}
 	if !mayUse(told, who) {
 		if who.Unnamed && who.Service == "" {
