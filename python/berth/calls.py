@@ -919,4 +919,6 @@ def _lease(id: str) -> str:
 
 
 def _job(id: str) -> str:
+    if not isinstance(id, str) or not id:
+        raise ValueError("job: an id is a text such as \"train-17\", not %r: berth.jobs() lists them" % (id,))
     return "/api/jobs/" + urllib.parse.quote(id, safe="")

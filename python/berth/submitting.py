@@ -112,6 +112,7 @@ def submission(
     """
     if requeue not in (True, False, "machine", "time"):
         raise ValueError("requeue is %r: use True, False or 'time'" % (requeue,))
+    calls.number("timeout", timeout), calls.number("time", time), calls.number("signal_seconds", signal_seconds)
     body = {
         "command": ["/bin/sh", "-c", command] if isinstance(command, str) else [os.fspath(word) for word in command],
         "name": name, "array": _array(array), "params": _params(params), "after": _ids(after),
