@@ -33,6 +33,7 @@ MISTAKES = (
     ("berth.allocate('a', '1GiB', preferred_device_id=0)", "did you mean prefer?"),
     ("berth.allocate('a', required_memory_mb=4096)", "did you mean memory?"),
     ("berth.map(mapjobs.double, [1], n_gpus=4)", "did you mean gpus?"),
+    ("berth.map(mapjobs.double, [1], batch_size=64)", "did you mean batch?"),
     ("berth.trend(0, duration=5)", "did you mean minutes?"),
     ("berth.allocate('a')", "write allocate(allocation_id, memory, …)"),
     ("berth.allocate('a', 100, gpus=1)", "did you mean gpu?"),
