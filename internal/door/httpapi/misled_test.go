@@ -39,6 +39,19 @@ func TestHintsDoNotMislead(t *testing.T) {
 			t.Errorf("%s %s %s: %d %.600s", c.method, c.path, c.body, status, text)
 		}
 	}
+	other := onSocket(os.Geteuid() + 1)
+	for _, c := range []struct {
+		method, path, body string
+		admin              bool // whether the role admin is named
+	}{
+		{"PUT", "/api/gpu/config", `{"users": {"ada": {"memory_mb": 4096}}}`, true},
+		{"POST", "/api/gpu/drain", `{"gpu": 0}`, false},
+	} {
+		status, problem, text := g.as(other, c.method, c.path, c.body)
+		if status != http.StatusForbidden || strings.Contains(problem.Detail, "need the role admin") != c.admin {
+			t.Errorf("%s %s %s by somebody else: %d %s", c.method, c.path, c.body, status, text)
+		}
+	}
 	if there := g.jobsThere(t); there != "" {
 		t.Errorf("there is %s", there)
 	}
