@@ -147,6 +147,7 @@ func startDaemon(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	*last = *d
 	ts.Setenv("BERTH_SOCKET", d.Socket)
+	ts.Setenv("BERTH_PATIENCE", "300") // that long no answer takes, however busy the machine is
 }
 
 // seen waits for an event. One that has been counts too.

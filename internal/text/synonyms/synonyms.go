@@ -1,7 +1,6 @@
-// Package synonyms has what berth has for words of other tools, and for plain ones. The help
-// of the command and the search of the manual read it.
+// Package synonyms has what berth has for words of other tools, and for plain ones.
 //
-// Pure: no clock, no I/O.
+// The help of the command and the search of the manual read it.
 package synonyms
 
 import (
