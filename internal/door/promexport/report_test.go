@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -18,11 +19,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/promql"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/history/energy"
@@ -37,6 +40,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/text/term"
 )
 
 // An hour in which the daemon is stopped and killed has the same sums, however long the
@@ -196,6 +200,7 @@ func testReports(t *testing.T, old bool, part float64, lives []life) {
 			near(t, since, u.Name+" had MiB·s", u.Leased*3600, a.memory, part)
 			near(t, since, u.Name+" waited", u.Waiting*3600, a.waited, part)
 		}
+		near(t, since, "time of the GPU with leases and nothing to do", r.GPUs[0].Idle, l.idle(), 0.03)
 		near(t, since, "energy", float64(r.GPUs[0].Energy.Or(0)), float64(l.joules[1]-l.joules[0]), 0.01)
 		covered := 0.0
 		for i, ran := range l.spans {
@@ -216,7 +221,12 @@ func testReports(t *testing.T, old bool, part float64, lives []life) {
 			t.Errorf("the page of %v shows other sums than that of an hour (-hour +%v):\n%s", since, since, diff)
 		}
 	}
-	if len(first.Users) < 3 || !strings.Contains(shown, "carol") {
+	for _, p := range first.Programs { // only the leases of carol are long enough to be measured
+		if p.Hours == 0 || p.User == "carol" && len(lives) == len(hourOfLives) && (p.Idle < 0.1 || p.Used == 0) {
+			t.Errorf("%+v", p)
+		}
+	}
+	if len(first.Programs) != 3 || len(first.Users) < 3 || !strings.Contains(shown, "carol") {
 		t.Errorf("users: %+v, shown as %s", first.Users, shown)
 	}
 }
@@ -276,7 +286,7 @@ func overlap(from, until time.Time, ran [2]time.Time) float64 {
 // rough returns the sums of a report, without what rounding adds, as somebody who asks for
 // JSON gets them.
 func rough(t *testing.T, r *api.PeriodReport) string {
-	text, err := json.Marshal(map[string]any{"users": r.Users, "services": r.Services, "waiting": r.Waiting.Times, "answered": r.Waiting.Answered, "faults": r.Faults})
+	text, err := json.Marshal(map[string]any{"users": r.Users, "services": r.Services, "programs": r.Programs, "idle": r.GPUs[0].Idle, "waiting": r.Waiting.Times, "answered": r.Waiting.Answered, "faults": r.Faults})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +317,10 @@ func rough(t *testing.T, r *api.PeriodReport) string {
 	return string(text)
 }
 
-// tablesOf returns the lines of users and GPUs as Markdown and HTML have them.
+// tableLine is a line of a table that begins with a user or a program.
+var tableLine = regexp.MustCompile(`^\s*(\| |<tr><td>|)(anna|bob|carol)(\.py)?( |<)`)
+
+// tablesOf returns the lines of users and programs as Markdown, HTML and text have them.
 func tablesOf(t *testing.T, r *api.PeriodReport) string {
 	var markdown, html strings.Builder
 	all := api.Report{Time: r.Until, Period: r}
@@ -315,13 +328,9 @@ func tablesOf(t *testing.T, r *api.PeriodReport) string {
 		t.Fatal(err)
 	}
 	kept := ""
-	for line := range strings.Lines(markdown.String()) {
-		if strings.HasPrefix(line, "| anna |") || strings.HasPrefix(line, "| bob |") || strings.HasPrefix(line, "| carol |") {
-			kept += line
-		}
-	}
-	for line := range strings.Lines(html.String()) {
-		if strings.HasPrefix(strings.TrimSpace(line), "<tr><td>carol</td>") {
+	text := strings.Join(view.Report(all, term.Screen{Width: 100}), "\n")
+	for line := range strings.Lines(markdown.String() + html.String() + text) {
+		if tableLine.MatchString(line) && !strings.ContainsAny(line, "▁▂▃▄▅▆▇█") { // and no curve
 			kept += line
 		}
 	}
@@ -332,8 +341,16 @@ func tablesOf(t *testing.T, r *api.PeriodReport) string {
 func (l *lab) report(p report.Period) *api.PeriodReport {
 	engine := query.New(l.store.Queryable(), query.Default())
 	a := report.Answers{Series: map[string][]api.QuerySeries{}}
+	for user, held := range l.held {
+		for id, s := range held.stands {
+			holder, on := api.Holder{User: user, Name: user + ".py"}, []api.LeasePart{{GPU: "GPU-a", Memory: s.memory}}
+			if s.granted.Before(s.ended) {
+				a.Past.Leases = append(a.Past.Leases, api.PastLease{ID: id, Holder: holder, Granted: s.granted, Ended: s.ended, Parts: on})
+			}
+		}
+	}
 	for _, q := range p.Questions() {
-		answer, err := engine.Range(l.t.Context(), q.Expr, q.From, p.Until, q.Step, series.Options{})
+		answer, err := engine.Range(l.t.Context(), q.Expr, q.From, q.Until, q.Step, series.Options{})
 		if err != nil {
 			l.t.Fatalf("%s: %v", q.Expr, err)
 		}
@@ -348,6 +365,23 @@ func (l *lab) report(p report.Period) *api.PeriodReport {
 	return report.MakePeriod(&a, p)
 }
 
+// pauses are when the device has nothing to do, in minutes of the hour. They are whole
+// blocks of five minutes, but one: a report counts no shorter ones.
+var pauses = [][2]int{{10, 25}, {37, 43}, {55, 60}}
+
+// idle returns for how long a daemon measured a pause that a report counts.
+func (l *lab) idle() (seconds float64) {
+	hour := l.spans[0][0].Truncate(time.Hour)
+	for _, p := range pauses {
+		for _, ran := range l.spans {
+			if p[0]%5 == 0 {
+				seconds += overlap(hour.Add(time.Duration(p[0])*time.Minute), hour.Add(time.Duration(p[1])*time.Minute), ran)
+			}
+		}
+	}
+	return seconds
+}
+
 // device is the only one: it draws 200 W.
 func (l *lab) device() (gpu.Device, gpu.Sample) {
 	now := time.Now()
@@ -355,6 +389,9 @@ func (l *lab) device() (gpu.Device, gpu.Sample) {
 		Time: now, MemoryTotal: gpu.Some(gpu.MiB(8192)), MemoryUsed: gpu.Some(gpu.MiB(100)), MemoryFree: gpu.Some(gpu.MiB(8092)),
 		Power: gpu.Some(gpu.Watts(200)), Utilization: gpu.Some(gpu.Percent(50)),
 		Slow: gpu.Slow{Energy: gpu.Some(float64(l.counter)), SlowTime: now},
+	}
+	if slices.ContainsFunc(pauses, func(p [2]int) bool { return now.Minute() >= p[0] && now.Minute() < p[1] }) {
+		s.Utilization = gpu.Some(gpu.Percent(0))
 	}
 	return gpu.Device{UUID: "GPU-a", MemoryTotal: 8192, PowerLimit: gpu.Some[gpu.Watts](300)}, s
 }
@@ -406,7 +443,7 @@ func (l *lab) live(lasts time.Duration, killed bool) {
 			l.hours.Look(now, l.book)
 			l.kept = l.hours.Keep()
 			l.hours.Missed(func(at time.Time, users, services map[string]hours.Sum) { l.write(at, r.OverTime(users, services)) })
-			list = append(list, r.Rest(now)...)
+			list = append(list, l.inUse(now, r.Rest(now))...)
 			l.write(now.Add(-time.Millisecond), r.Begun())
 			last = now
 			l.joules[1] = l.counter
@@ -435,6 +472,22 @@ func (l *lab) live(lasts time.Duration, killed bool) {
 			l.t.Error(err)
 		}
 	}
+}
+
+// inUse adds that each lease uses half of its memory, which is not measured for two minutes
+// of every five.
+func (l *lab) inUse(now time.Time, list []series.Sample) []series.Sample {
+	for _, s := range list {
+		if s.Labels.Get(labels.MetricName) != "berth_lease_memory_mb" || !value.IsStaleNaN(s.Value) && now.Minute()%5 < 2 {
+			continue
+		}
+		s.Labels = labels.NewBuilder(s.Labels).Set(labels.MetricName, "berth_lease_used_mb").Labels()
+		if !value.IsStaleNaN(s.Value) {
+			s.Value /= 2
+		}
+		list = append(list, s)
+	}
+	return list
 }
 
 func (l *lab) write(at time.Time, list []series.Sample) {

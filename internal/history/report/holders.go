@@ -53,22 +53,6 @@ func (s *period) holders(kind string) []api.HolderPeriod {
 	return list
 }
 
-// eachLease calls f for every step of every lease whose use was measured, with MiB
-// times hours.
-func (s *period) eachLease(f func(labels map[string]string, end time.Time, memory, used float64)) {
-	memory := map[string]map[time.Time]float64{}
-	for _, each := range s.Series["lease_memory"] {
-		memory[each.Labels["lease"]] = at(each.Points)
-	}
-	for _, each := range s.Series["lease_used"] {
-		for _, p := range each.Points {
-			if leased, known := memory[each.Labels["lease"]][p.Time]; known && !math.IsNaN(p.Value) {
-				f(each.Labels, p.Time, leased/hour, p.Value/hour)
-			}
-		}
-	}
-}
-
 // leaseSpan is a lease in the period, whether it has ended or not.
 type leaseSpan struct {
 	api.PastLease // of one that has not ended, until the end of the period
@@ -85,13 +69,7 @@ func (h *leaseSpan) name() string {
 
 // seconds returns for how much of a time the lease existed.
 func (h *leaseSpan) seconds(from, until time.Time) float64 {
-	if h.Granted.After(from) {
-		from = h.Granted
-	}
-	if h.Ended.Before(until) {
-		until = h.Ended
-	}
-	return max(until.Sub(from).Seconds(), 0)
+	return overlap(from, until, h.Granted, h.Ended)
 }
 
 // inPeriod returns the leases that existed in the period, the oldest grant first.
@@ -121,10 +99,7 @@ func (s *period) perProgram() []api.ProgramPeriod {
 		}
 		return found[k]
 	}
-	leases, busiest := map[string][]leaseSpan{}, map[string]map[time.Time]float64{}
-	for uuid, points := range s.by("busiest", "gpu") {
-		busiest[uuid] = at(points)
-	}
+	leases, idle := map[string][]leaseSpan{}, s.idle()
 	all, pools := s.inPeriod(), Pools[*leaseSpan]{}
 	for i, h := range all {
 		pools.Add(h.Holder.User, h.ID, h.Granted, h.Ended, &all[i])
@@ -147,22 +122,13 @@ func (s *period) perProgram() []api.ProgramPeriod {
 			}
 			of(pool).Leased -= h.seconds(s.From, ended) / hour * float64(h.Parts[0].Memory)
 		}
-		r.Idle += s.idleHours(&h, busiest)
+		r.Idle += s.idleHours(&h, idle)
 		if used, known := h.Energy.Get(); known && !h.Granted.Before(s.From) && !h.Ended.After(s.Until) {
 			r.Energy = gpu.Some(r.Energy.Or(0) + used)
 		}
 	}
-	step := s.Step()
-	s.eachLease(func(labels map[string]string, end time.Time, memory, used float64) {
-		for i := range leases[labels["lease"]] {
-			if h := &leases[labels["lease"]][i]; h.seconds(end.Add(-step), end) > 0 {
-				r := of(h)
-				r.Measured += memory
-				r.Used += used
-				return
-			}
-		}
-	})
+	s.share("lease_measured", leases, func(h *leaseSpan, memory float64) { of(h).Measured += memory })
+	s.share("lease_used", leases, func(h *leaseSpan, memory float64) { of(h).Used += memory })
 	list := make([]api.ProgramPeriod, 0, len(found))
 	for _, r := range found {
 		list = append(list, *r)
@@ -173,20 +139,46 @@ func (s *period) perProgram() []api.ProgramPeriod {
 	return list
 }
 
+// share gives each lease what a question says of its id. Leases with the same id have the
+// parts of a step for which they stood.
+func (s *period) share(question string, leases map[string][]leaseSpan, give func(h *leaseSpan, amount float64)) {
+	step := s.Step()
+	for _, each := range s.Series[question] {
+		known := leases[each.Labels["lease"]]
+		for _, p := range finite(each.Points) {
+			all := 0.0
+			for i := range known {
+				all += known[i].seconds(p.Time.Add(-step), p.Time)
+			}
+			for i := range known {
+				if stood := known[i].seconds(p.Time.Add(-step), p.Time); stood > 0 {
+					give(&known[i], p.Value*stood/all/hour)
+				}
+			}
+		}
+	}
+}
+
 // idleHours returns how long a lease existed while none of its devices did anything.
-func (s *period) idleHours(h *leaseSpan, busiest map[string]map[time.Time]float64) float64 {
+func (s *period) idleHours(h *leaseSpan, idle map[string]map[time.Time]float64) float64 {
 	if len(h.Parts) == 0 {
 		return 0
 	}
-	sum, step := 0.0, s.Step()
-	for end := range busiest[h.Parts[0].GPU] {
-		stood := h.seconds(end.Add(-step), end)
+	from, until, sum := h.Granted, h.Ended, 0.0
+	if from.Before(s.From) {
+		from = s.From
+	}
+	if until.After(s.Until) {
+		until = s.Until
+	}
+	for begin := from.UTC().Truncate(s.pause()); begin.Before(until); begin = begin.Add(s.pause()) {
+		end, stood := begin.Add(s.pause()), until.Sub(from).Seconds()
 		for _, p := range h.Parts {
-			if most, known := busiest[p.GPU][end]; !known || most >= idle {
-				stood = 0
+			if stood = min(stood, s.during(end, idle[p.GPU][end], from, until)); stood == 0 { // it did something
+				break
 			}
 		}
-		sum += min(stood, s.seconds[h.Parts[0].GPU][end])
+		sum += stood
 	}
 	return sum / hour
 }

@@ -157,6 +157,39 @@ func average(points []api.QueryPoint, seconds map[time.Time]float64) (float64, b
 	return integral(points, seconds) / all, true
 }
 
+// idle returns for how many seconds of each block in which a device did nothing it was
+// measured, by the device and the end of the block.
+func (s *period) idle() map[string]map[time.Time]float64 {
+	found := map[string]map[time.Time]float64{}
+	for _, each := range s.Series["idle"] { // several of each device: those of later days
+		uuid := each.Labels["gpu"]
+		if found[uuid] == nil {
+			found[uuid] = make(map[time.Time]float64, len(each.Points))
+		}
+		for _, p := range each.Points {
+			found[uuid][p.Time.UTC()] = p.Value
+		}
+	}
+	return found
+}
+
+// during returns how much of the seconds that were measured of a block are between two
+// times.
+func (s *period) during(end time.Time, measured float64, from, until time.Time) float64 {
+	return min(measured, overlap(end.Add(-s.pause()), end, from, until))
+}
+
+// overlap returns for how many seconds of a time another one lasted.
+func overlap(from, until, granted, ended time.Time) float64 {
+	if granted.After(from) {
+		from = granted
+	}
+	if ended.Before(until) {
+		until = ended
+	}
+	return max(until.Sub(from).Seconds(), 0)
+}
+
 // by returns the points of a question, grouped by one of its labels.
 func (s *period) by(question, label string) map[string][]api.QueryPoint {
 	found := map[string][]api.QueryPoint{}
@@ -209,10 +242,11 @@ func (s *period) oneDevice(uuid string) api.DevicePeriod {
 		d.Measured += seconds[p.Time]
 	}
 	d.Used, d.Leased, d.Foreign = integral(of("memory"), seconds)/hour, integral(of("leased"), watched)/hour, integral(of("foreign"), watched)/hour
-	busiest := at(of("busiest"))
-	for _, p := range of("leased") {
-		if most, known := busiest[p.Time]; p.Value > 0 && known && most < idle {
-			d.Idle += seconds[p.Time]
+	for _, each := range s.Series["idle_leased"] {
+		for _, p := range each.Points {
+			if each.Labels["gpu"] == uuid {
+				d.Idle += s.during(p.Time, p.Value, s.From, s.Until)
+			}
 		}
 	}
 	for _, each := range s.Series["state"] {

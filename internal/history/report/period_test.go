@@ -36,6 +36,9 @@ func past() Answers {
 	// Amounts of every step of 300 seconds.
 	each := func(v float64) func(int) float64 { return flat(300 * v) }
 	half := func(i int) float64 { return map[bool]float64{true: 80}[i%2 == 0] } // works in every other step
+	still := func(i int) float64 { return 300 * (1 - half(i)/80) }
+	earlier, later := line(18, each(1), "gpu", "GPU-1"), line(9, each(1), "gpu", "GPU-1") // two answers
+	earlier.Points = earlier.Points[:9*12]
 	return Answers{
 		Status: api.StatusAll{GPUs: []api.Status{device(0, gpu.Optimal), device(1, gpu.Optimal)}},
 		Leases: api.Leases{Leases: []api.Lease{held("train", "", "anna", "GPU-0", 40960, 0, 6*time.Hour)}},
@@ -44,17 +47,16 @@ func past() Answers {
 			{ID: "ancient", Holder: api.Holder{User: "bob", Name: "ancient.py"}, Granted: noon.Add(-90 * time.Hour), Ended: noon.Add(-80 * time.Hour), Parts: []api.LeasePart{{GPU: "GPU-1", Memory: 1024}}},
 		}},
 		Series: map[string][]api.QuerySeries{
-			"up":      {line(18, each(1))},
-			"seconds": {line(18, each(1), "gpu", "GPU-0"), line(18, each(1), "gpu", "GPU-1"), line(2, each(1), "gpu", "GPU-gone")},
-			"load":    {line(18, half, "gpu", "GPU-0"), line(18, flat(0), "gpu", "GPU-1")},
-			"heat":    {line(18, func(i int) float64 { return 40 + float64(i%30) }, "gpu", "GPU-0")},
-			"power":   {line(18, flat(300), "gpu", "GPU-0")},
-			"total":   {line(18, flat(143771), "gpu", "GPU-0"), line(18, flat(143771), "gpu", "GPU-1"), line(2, flat(1000), "gpu", "GPU-gone")},
-			"leased":  {line(18, flat(40960), "gpu", "GPU-0"), line(18, flat(0), "gpu", "GPU-1")},
-			"memory":  {line(18, flat(20480), "gpu", "GPU-0"), line(18, flat(0), "gpu", "GPU-1")},
-			"busiest": {
-				line(18, half, "gpu", "GPU-0"), line(18, flat(0), "gpu", "GPU-1"),
-			},
+			"up":            {line(18, each(1))},
+			"seconds":       {line(18, each(1), "gpu", "GPU-0"), line(18, each(1), "gpu", "GPU-1"), line(2, each(1), "gpu", "GPU-gone")},
+			"load":          {line(18, half, "gpu", "GPU-0"), line(18, flat(0), "gpu", "GPU-1")},
+			"heat":          {line(18, func(i int) float64 { return 40 + float64(i%30) }, "gpu", "GPU-0")},
+			"power":         {line(18, flat(300), "gpu", "GPU-0")},
+			"total":         {line(18, flat(143771), "gpu", "GPU-0"), line(18, flat(143771), "gpu", "GPU-1"), line(2, flat(1000), "gpu", "GPU-gone")},
+			"leased":        {line(18, flat(40960), "gpu", "GPU-0"), line(18, flat(0), "gpu", "GPU-1")},
+			"memory":        {line(18, flat(20480), "gpu", "GPU-0"), line(18, flat(0), "gpu", "GPU-1")},
+			"idle":          {line(18, still, "gpu", "GPU-0"), earlier, later},
+			"idle_leased":   {line(18, still, "gpu", "GPU-0")},
 			"state":         {line(18, flat(0.75), "gpu", "GPU-0", "state", "OPTIMAL"), line(18, flat(0.25), "gpu", "GPU-0", "state", "THROTTLED")},
 			"reason":        {line(3, each(1), "gpu", "GPU-0", "reason", "power_cap")},
 			"healthy":       {line(18, func(i int) float64 { return map[bool]float64{false: 1}[i < 12] }, "gpu", "GPU-1")},
@@ -65,10 +67,10 @@ func past() Answers {
 			"user_leases":   {line(6, each(1), "user", "anna")},
 			"user_waiting":  {line(1, each(2), "user", "bob")},
 			"user_measured": {line(5, each(40960), "user", "anna")}, "user_used": {line(5, each(10240), "user", "anna")},
-			"user_energy":  {line(6, flat(50), "user", "anna")},
-			"lease_memory": {line(6, each(40960), "lease", "anna/train", "user", "anna"), line(1, each(5000), "lease", "bob/unmeasured", "user", "bob")},
-			"lease_used":   {line(5, each(10240), "lease", "anna/train", "user", "anna")},
-			"queue":        {line(18, flat(0.5))}, "queue_most": {line(18, flat(4))},
+			"user_energy":    {line(6, flat(50), "user", "anna")},
+			"lease_measured": {line(5, each(40960), "lease", "anna/train", "user", "anna")},
+			"lease_used":     {line(5, each(10240), "lease", "anna/train", "user", "anna")},
+			"queue":          {line(18, flat(0.5))}, "queue_most": {line(18, flat(4))},
 			"waits": {
 				line(18, flat(1), "le", "0.001"), line(18, flat(1), "le", "0.1"), line(18, flat(1.5), "le", "60"), line(18, flat(2), "le", "+Inf"),
 			},
@@ -168,6 +170,25 @@ func TestPeriodWithAPool(t *testing.T) {
 	}
 }
 
+// Programs whose leases have the same id one after the other have what was in use in their
+// time. Idle time counts for as long as a lease stood in it.
+func TestProgramsWithOneID(t *testing.T) {
+	a := past()
+	lease := func(name string, from, until time.Duration) api.PastLease {
+		return api.PastLease{ID: "train", Holder: api.Holder{User: "anna", Name: name}, Granted: noon.Add(-from), Ended: noon.Add(-until), Parts: []api.LeasePart{{GPU: "GPU-1", Memory: 40960}}}
+	}
+	a.Leases = api.Leases{}
+	a.Past = api.PastLeases{Leases: []api.PastLease{lease("first", 5*time.Hour, 3*time.Hour+4*time.Minute), lease("second", 3*time.Hour+4*time.Minute, 0)}}
+	for _, p := range MakePeriod(&a, day).Programs {
+		want := map[string]float64{"first": 2 - 4.0/60, "second": 3 + 4.0/60}[p.Program]
+		for what, got := range map[string]float64{"measured": p.Measured / 40960, "used": p.Used / 10240, "idle": p.Idle} {
+			if math.Abs(got-want) > 1e-6 {
+				t.Errorf("%s: %s for %v h, want %v", p.Program, what, got, want)
+			}
+		}
+	}
+}
+
 // Without a store, a report is of the samples of the last minutes, and says so.
 func TestPeriodWithoutAStore(t *testing.T) {
 	a := answers()
@@ -177,6 +198,12 @@ func TestPeriodWithoutAStore(t *testing.T) {
 	}
 	if load := r.GPUs[0].Utilization.Or(0); load != 50 || r.GPUs[0].Hottest.Or(0) != 50 {
 		t.Errorf("GPU 0: %+v", r.GPUs[0])
+	}
+	for _, p := range r.Programs {
+		want := map[string]float64{"unused": 600, "large": 600, "sleeper": 600, "mps": 600, "new": 60}[p.Program]
+		if math.Abs(p.Idle*3600-want) > 1e-6 {
+			t.Errorf("%s did nothing for %v s, want %v", p.Program, p.Idle*3600, want)
+		}
 	}
 	empty := MakePeriod(&Answers{}, day)
 	if len(empty.Remarks) != 1 || empty.Remarks[0] != "Nothing was measured in this time." {
@@ -197,6 +224,20 @@ func TestSteps(t *testing.T) {
 			if !strings.Contains(q.Expr, fmt.Sprintf("[%dms]", q.Step.Milliseconds())) {
 				t.Fatalf("%s: %s, every %v", q.Name, q.Expr, q.Step)
 			}
+		}
+		// The blocks of idle time follow each other, from the same times in every period.
+		pause, next := p.pause(), p.From.Truncate(p.pause())
+		for _, q := range p.Questions() {
+			if q.Name != "idle" {
+				continue
+			}
+			if n := q.Until.Sub(q.From)/pause + 1; q.Step != pause || !q.From.Equal(next.Add(pause)) || n > pausesOnce {
+				t.Fatalf("%d blocks of %v from %v, after %v", n, q.Step, q.From, next)
+			}
+			next = q.Until
+		}
+		if late := next.Sub(p.Until); late < 0 || late >= pause || length <= 31*24*time.Hour && pause != 5*time.Minute || length/pause > mostPauses {
+			t.Fatalf("blocks of %v until %v after the end", pause, late)
 		}
 	})
 }

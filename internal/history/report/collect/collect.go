@@ -58,7 +58,7 @@ func begin(ctx context.Context, ask asker, p report.Period) (report.Period, erro
 	first := p
 	for range 3 { // again within the steps that the one before found
 		q := first.Questions()[0]
-		answer, err := ask(ctx, q.Expr, client.QueryRange{From: q.From, To: first.Until, Step: q.Step})
+		answer, err := ask(ctx, q.Expr, client.QueryRange{From: q.From, To: q.Until, Step: q.Step})
 		if problem := (*api.Problem)(nil); errors.As(err, &problem) {
 			return p, nil // who asks for the rest says it
 		}
@@ -92,7 +92,7 @@ func begin(ctx context.Context, ask asker, p report.Period) (report.Period, erro
 func ask(ctx context.Context, c *client.Client, p report.Period, a *report.Answers) error {
 	found := map[string][]api.QuerySeries{}
 	for _, q := range p.Questions() {
-		answer, err := c.QueryRange(ctx, q.Expr, client.QueryRange{From: q.From, To: p.Until, Step: q.Step})
+		answer, err := c.QueryRange(ctx, q.Expr, client.QueryRange{From: q.From, To: q.Until, Step: q.Step})
 		problem := (*api.Problem)(nil)
 		switch {
 		case errors.As(err, &problem) && problem.Status == http.StatusNotFound:
@@ -103,7 +103,7 @@ func ask(ctx context.Context, c *client.Client, p report.Period, a *report.Answe
 		case err != nil:
 			return err
 		default:
-			found[q.Name] = answer.Series
+			found[q.Name] = append(found[q.Name], answer.Series...)
 		}
 	}
 	a.Series = found

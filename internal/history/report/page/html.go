@@ -88,8 +88,8 @@ func (w *writer) document(d *document) {
 		w.section(&d.Sections[i])
 	}
 	w.raw(`</main>
-<footer><p>Memory times hours (GiB·h): 1 GiB for an hour. A lease counts as idle while the load of all its GPUs is below 1 %. The
-numbers are of the measured time only. Leases that lasted less than a minute have no curve of what they used.</p></footer>
+<footer><p>Memory times hours (GiB·h): 1 GiB for an hour. A lease counts as idle while the load of all its GPUs is below 1 %, for
+at least five minutes by the clock. The numbers are of the measured time only. Leases that lasted less than a minute have no curve of what they used.</p></footer>
 </body>
 </html>
 `)
