@@ -79,21 +79,24 @@ func jobEnd(j api.Job) time.Time {
 }
 
 // table returns the richest table of the jobs that fits. It never cuts an id, because
-// other commands take it.
+// other commands take it, nor a note, which is why one looks.
 func (s *Jobs) table(jobs []api.Job, to term.Screen) *term.Table {
 	var t *term.Table
 	for _, l := range []struct {
-		id      int // columns below which it is folded; 0 for never
-		without []string
-	}{{0, nil}, {0, []string{"GiB"}}, {0, []string{"GiB", "GPU", "TIME"}}, {20, []string{"GiB", "GPU", "TIME"}}} {
+		id, user, note int // columns they may be folded or cut to; 0 for never
+		without        []string
+	}{
+		{0, 0, 18, nil}, {0, 0, 18, []string{"GiB"}}, {0, 0, 18, []string{"GiB", "GPU", "TIME"}},
+		{20, 0, 24, []string{"GiB", "GPU", "TIME"}}, {20, 6, 16, []string{"GiB", "GPU", "TIME"}},
+	} {
 		t = tableOf(jobs, []column[api.Job]{
 			{term.Column{Title: "ID", Least: l.id, Fold: l.id > 0}, func(j api.Job) term.Cell { return term.Text(term.Clean(j.ID)) }},
-			{term.Column{Title: "USER", Least: 6}, func(j api.Job) term.Cell { return term.Text(term.Clean(j.User)) }},
+			{term.Column{Title: "USER", Least: l.user}, func(j api.Job) term.Cell { return term.Text(term.Clean(j.User)) }},
 			{term.Column{Title: "STATE"}, jobState},
 			{term.Column{Title: "GPU", Right: true}, func(j api.Job) term.Cell { return term.Text(s.GPUs.onGPUs(j)) }},
 			{term.Column{Title: "GiB", Right: true}, func(j api.Job) term.Cell { return term.Text(JobMemory(j)) }},
 			{term.Column{Title: "TIME", Right: true}, func(j api.Job) term.Cell { return term.Text(JobTime(j, to.Now)) }},
-			{term.Column{Title: "NOTE", Least: 10}, func(j api.Job) term.Cell { return term.Text(JobNote(j, to.Now)) }},
+			{term.Column{Title: "NOTE", Least: l.note, Fold: true}, func(j api.Job) term.Cell { return term.Text(JobNote(j, to.Now)) }},
 		}, l.without...)
 		if t.Fits(to.Width) {
 			break

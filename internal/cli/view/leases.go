@@ -49,21 +49,20 @@ func (s *Leases) Lines(to term.Screen) []string {
 	return lines
 }
 
-// held returns the richest table of the leases that fits. It folds ids last, and never
-// cuts them, because other commands take them.
+// held returns the richest table of the leases that fits. It folds ids, and never cuts
+// them, because other commands take them; only where that does not do it leaves holders out.
 func (s *Leases) held(to term.Screen) *term.Table {
-	parts := s.parts()
 	var t *term.Table
 	for _, l := range []struct {
 		id, holder int // columns they may be folded or cut to; 0 for never
 		without    []string
 	}{
-		{0, 0, nil}, {0, 8, nil}, {0, 8, []string{"ENERGY"}}, {0, 8, []string{"ENERGY", "ENFORCED"}}, {0, 8, []string{"ENERGY", "ENFORCED", "AGE"}},
-		{20, 0, []string{"ENERGY", "ENFORCED", "AGE", "HOLDER"}}, {8, 0, []string{"ENERGY", "ENFORCED", "AGE", "HOLDER"}},
+		{0, 0, nil}, {0, 16, nil}, {0, 16, []string{"ENERGY"}}, {0, 16, []string{"ENERGY", "ENFORCED"}}, {0, 16, []string{"ENERGY", "ENFORCED", "AGE"}},
+		{16, 25, []string{"ENERGY", "ENFORCED", "AGE"}}, {20, 0, []string{"ENERGY", "ENFORCED", "AGE", "HOLDER"}}, {8, 0, []string{"ENERGY", "ENFORCED", "AGE", "HOLDER"}},
 	} {
 		measured := slices.ContainsFunc(s.Leases.Leases, func(l api.Lease) bool { return l.Energy.Known() })
-		t = partTable(parts, to.Now, append(l.without, unless(measured, "ENERGY")),
-			term.Column{Title: "ID", Least: l.id, Fold: true}, term.Column{Title: "HOLDER", Least: l.holder}, term.Column{Title: "GPU", Right: true}, term.Column{Title: "MEMORY GiB"},
+		t = partTable(s.parts(l.holder > 0), to.Now, append(l.without, unless(measured, "ENERGY")),
+			term.Column{Title: "ID", Least: l.id, Fold: true}, term.Column{Title: "HOLDER", Least: l.holder, Fold: l.id > 0}, term.Column{Title: "GPU", Right: true}, term.Column{Title: "MEMORY GiB"},
 			term.Column{Title: "SLOTS", Right: true}, term.Column{Title: "UNTIL"}, term.Column{Title: "AGE", Right: true}, term.Column{Title: "ENFORCED"}, term.Column{Title: "ENERGY", Right: true})
 		if t.Fits(to.Width) {
 			break
@@ -72,14 +71,18 @@ func (s *Leases) held(to term.Screen) *term.Table {
 	return t
 }
 
-// parts returns the parts of the leases on the devices. A lease on none has no row.
-func (s *Leases) parts() []fleet.Part {
+// parts returns the parts of the leases on the devices. A lease on none has no row. If short
+// is set, holders have no names that the ids begin with.
+func (s *Leases) parts(short bool) []fleet.Part {
 	node := api.Node{Status: new(api.StatusAll)}
 	for uuid, index := range s.GPUs {
 		node.Status.GPUs = append(node.Status.GPUs, api.Status{Device: gpu.Device{UUID: uuid, Index: index}})
 	}
 	node.Leases = make([]api.PodLease, 0, len(s.Leases.Leases))
 	for _, l := range s.Leases.Leases {
+		if short {
+			l.Holder = unnamed(l.ID, l.Holder)
+		}
 		if len(l.Parts) > 0 {
 			node.Leases = append(node.Leases, api.PodLease{Lease: l})
 		}
@@ -138,37 +141,51 @@ func Until(l api.Lease, now time.Time) string {
 	return "release"
 }
 
-// queue returns the table of the waiting requests. It has a column for priorities if
-// there are any.
+// unnamed returns a holder without the name that the id beside it begins with.
+func unnamed(id string, h api.Holder) api.Holder {
+	if h.User != "" && strings.HasPrefix(id, cmp.Or(h.Service, h.Name)) {
+		h.Service, h.Name = "", ""
+	}
+	return h
+}
+
+// queue returns the richest table of the waiting requests that fits. It has columns for
+// priorities, limits and ends of waiting if there are any. It folds ids, and never cuts
+// them, because other commands take them.
 func (s *Leases) queue(to term.Screen) *term.Table {
-	t := &term.Table{Columns: []term.Column{
-		{Title: "#", Right: true}, {Title: "ID"}, {Title: "HOLDER", Least: 8}, {Title: "ASKS FOR", Least: 12},
-		{Title: "WAITS", Right: true}, {Title: "STARTS"}, {Title: "UNTIL"},
-	}}
-	limited := slices.ContainsFunc(s.Waiting, func(w api.Waiting) bool { return w.Limit != "" })
-	prior := slices.ContainsFunc(s.Waiting, func(w api.Waiting) bool { return w.Priority != 0 })
-	if limited {
-		t.Columns = append(t.Columns, term.Column{Title: "FOR", Least: 8})
-	}
-	if prior {
-		t.Columns = append(t.Columns, term.Column{Title: "PRIORITY", Right: true})
-	}
-	for _, w := range s.Waiting {
-		deadline := "-"
-		if w.Deadline != nil {
-			deadline = "in " + until(*w.Deadline, to.Now)
+	some := func(has func(api.Waiting) bool) bool { return slices.ContainsFunc(s.Waiting, has) }
+	var t *term.Table
+	for _, l := range []struct {
+		id, holder, asks int // columns they may be folded to; 0 for never
+		short            bool
+		without          string
+	}{{}, {short: true}, {20, 23, 14, true, ""}, {18, 23, 14, true, "WAITS"}, {8, 6, 10, true, "WAITS"}} {
+		t = tableOf(s.Waiting, []column[api.Waiting]{
+			{term.Column{Title: "#", Right: true}, func(w api.Waiting) term.Cell { return term.Text(strconv.Itoa(w.Position)) }},
+			{term.Column{Title: "ID", Least: l.id, Fold: l.id > 0}, func(w api.Waiting) term.Cell { return term.Text(term.Clean(w.ID)) }},
+			{term.Column{Title: "HOLDER", Least: l.holder, Fold: true}, func(w api.Waiting) term.Cell {
+				if l.short {
+					return term.Text(Holder(unnamed(w.ID, w.Holder)))
+				}
+				return term.Text(Holder(w.Holder))
+			}},
+			{term.Column{Title: "ASKS FOR", Least: l.asks, Fold: true}, func(w api.Waiting) term.Cell { return term.Text(AsksFor(w)) }},
+			{term.Column{Title: "WAITS", Right: true}, func(w api.Waiting) term.Cell { return term.Text(words.Age(to.Now.Sub(w.Since))) }},
+			{term.Column{Title: "STARTS"}, func(w api.Waiting) term.Cell { return term.Text(Starts(w.Estimate, to.Now)) }},
+			{term.Column{Title: "UNTIL"}, func(w api.Waiting) term.Cell {
+				if w.Deadline == nil {
+					return term.Text("-")
+				}
+				return term.Text("in " + until(*w.Deadline, to.Now))
+			}},
+			{term.Column{Title: "FOR", Least: 8, Fold: true}, func(w api.Waiting) term.Cell { return term.Text(LimitWords(w.Limit)) }},
+			{term.Column{Title: "PRIORITY", Right: true}, func(w api.Waiting) term.Cell { return term.Text(strconv.Itoa(w.Priority)) }},
+		}, l.without, unless(some(func(w api.Waiting) bool { return w.Deadline != nil }), "UNTIL"),
+			unless(some(func(w api.Waiting) bool { return w.Limit != "" }), "FOR"),
+			unless(some(func(w api.Waiting) bool { return w.Priority != 0 }), "PRIORITY"))
+		if t.Fits(to.Width) {
+			break
 		}
-		cells := []term.Cell{
-			term.Text(strconv.Itoa(w.Position)), term.Text(term.Clean(w.ID)), term.Text(Holder(w.Holder)), term.Text(AsksFor(w)),
-			term.Text(words.Age(to.Now.Sub(w.Since))), term.Text(Starts(w.Estimate, to.Now)), term.Text(deadline),
-		}
-		if limited {
-			cells = append(cells, term.Text(LimitWords(w.Limit)))
-		}
-		if prior {
-			cells = append(cells, term.Text(strconv.Itoa(w.Priority)))
-		}
-		t.Add(cells...)
 	}
 	return t
 }

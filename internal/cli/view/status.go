@@ -353,13 +353,10 @@ func (s *Status) totals() string {
 		memory += ", " + gib(leased) + " leased"
 	}
 	parts := []string{
-		words.Count(len(s.GPUs), "GPU") + ": " + strings.Join(counts, ", "),
+		words.Count(len(s.GPUs), "GPU") + given(" on ", term.Clean(s.Host)) + ": " + strings.Join(counts, ", "),
 		memory,
 		fmt.Sprintf("%.0f W", float64(power)),
 		fmt.Sprintf("%d of %s in use", u.TotalActive, words.Count(u.TotalCapacity, "slot")),
-	}
-	if s.Host != "" {
-		parts = append(parts, "on "+term.Clean(s.Host))
 	}
 	return strings.Join(parts, " · ")
 }
@@ -497,7 +494,7 @@ func holdings(leases []api.DeviceLease) []holding {
 // holders returns the table of who holds how much of each device.
 func (s *Status) holders() *term.Table {
 	t := &term.Table{Columns: []term.Column{
-		{Title: "GPU", Right: true}, {Title: "HELD BY", Least: 8}, {Title: "MEMORY GiB"}, {Title: "SLOTS", Right: true}, {Title: "LEASES", Right: true},
+		{Title: "GPU", Right: true}, {Title: "HELD BY", Least: 8, Fold: true}, {Title: "MEMORY GiB"}, {Title: "SLOTS", Right: true}, {Title: "LEASES", Right: true},
 	}}
 	for _, d := range s.GPUs {
 		for _, h := range holdings(d.Leases) {

@@ -21,6 +21,8 @@ func TestWrap(t *testing.T) {
 		{"averyveryverylongword x", 5, "averyveryverylongword|x"},
 		{"it is at 75 °C now", 13, "it is at|75 °C now"},
 		{"模擬 カード", 8, "模擬|カード"},
+		{"4 GPUs: 4 OPTIMAL · 3 of 96 GiB · 10 of 16 slots", 30, "4 GPUs: 4 OPTIMAL ·|3 of 96 GiB · 10 of 16 slots"},
+		{"1 job · an item that is longer than a line · 2 more", 20, "1 job · an item that|is longer than a|line · 2 more"},
 	} {
 		if got := strings.Join(Wrap(c.text, c.width), "|"); got != c.want {
 			t.Errorf("Wrap(%q, %d) = %q, want %q", c.text, c.width, got, c.want)

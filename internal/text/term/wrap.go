@@ -8,7 +8,7 @@ import (
 
 // Wrap breaks a text into lines of at most width columns. A word that is longer
 // than a line stays whole, so that it can be copied, and so do a number and its
-// unit.
+// unit, and what stands between two dots of a list.
 func Wrap(text string, width int) []string { return hang("", "", text, width) }
 
 // hang wraps a text: lead stands before its first line, and indent before every
@@ -16,7 +16,7 @@ func Wrap(text string, width int) []string { return hang("", "", text, width) }
 func hang(lead, indent, text string, width int) []string {
 	var lines []string
 	for paragraph := range strings.SplitSeq(text, "\n") {
-		lines = fill(lines, lead, indent, pieces(paragraph), width)
+		lines = fill(lines, lead, indent, parts(paragraph, width-Columns(indent)), width)
 		lead = indent
 	}
 	return lines
@@ -42,6 +42,25 @@ func fill(lines []string, lead, indent string, words []string, width int) []stri
 		line, empty = line+word, false
 	}
 	return append(lines, line)
+}
+
+// parts returns the parts of a text that may end a line of at most width columns: where
+// dots separate what it lists, each of those with its dot, unless that is longer than a line.
+func parts(text string, width int) (list []string) {
+	const dot = " ·"
+	for part := range strings.SplitAfterSeq(text, dot+" ") {
+		part = strings.TrimSpace(part)
+		if strings.Contains(text, dot+" ") && Columns(part) <= width {
+			list = append(list, part)
+			continue
+		}
+		words := pieces(strings.TrimSuffix(part, dot))
+		if n := len(words); n > 0 && strings.HasSuffix(part, dot) {
+			words[n-1] += dot
+		}
+		list = append(list, words...)
+	}
+	return list
 }
 
 // pieces returns the parts of a text that may end a line.
