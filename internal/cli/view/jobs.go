@@ -213,7 +213,7 @@ func estimated(j api.Job, now time.Time) string {
 	switch {
 	case e.Late == nil:
 		text += ", if nobody comes who goes first"
-	case e.Late.After(*e.Likely):
+	case e.Late.After(*e.Likely) && until(*e.Late, now) != until(*e.Likely, now):
 		text += ", probably within " + until(*e.Late, now)
 	}
 	return text

@@ -57,7 +57,7 @@ func (s *Leases) held(to term.Screen) *term.Table {
 		id, holder int // columns they may be folded or cut to; 0 for never
 		without    []string
 	}{
-		{0, 0, nil}, {0, 16, nil}, {0, 16, []string{"ENERGY"}}, {0, 16, []string{"ENERGY", "ENFORCED"}}, {0, 16, []string{"ENERGY", "ENFORCED", "AGE"}},
+		{0, 0, nil}, {0, 25, nil}, {0, 25, []string{"ENERGY"}}, {0, 25, []string{"ENERGY", "ENFORCED"}}, {0, 25, []string{"ENERGY", "ENFORCED", "AGE"}},
 		{16, 25, []string{"ENERGY", "ENFORCED", "AGE"}}, {20, 0, []string{"ENERGY", "ENFORCED", "AGE", "HOLDER"}}, {8, 0, []string{"ENERGY", "ENFORCED", "AGE", "HOLDER"}},
 	} {
 		measured := slices.ContainsFunc(s.Leases.Leases, func(l api.Lease) bool { return l.Energy.Known() })
@@ -228,7 +228,7 @@ func Foretold(e *api.Estimate, now time.Time) string {
 		return text
 	case e.Late == nil:
 		return "It will probably start in " + until(*e.Likely, now) + ", if nobody comes who goes first."
-	case !e.Late.After(*e.Likely):
+	case !e.Late.After(*e.Likely), until(*e.Late, now) == until(*e.Likely, now):
 		return "It will probably start in " + until(*e.Likely, now) + "."
 	}
 	return "It will probably start in " + until(*e.Likely, now) + ", and nine times of ten within " + until(*e.Late, now) + "."

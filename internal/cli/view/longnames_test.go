@@ -52,3 +52,15 @@ func TestLongNamesAt80Columns(t *testing.T) {
 	}
 	compare(t, "testdata/longnames.txt", text.String())
 }
+
+// A late start that reads like the likely one is not said.
+func TestLateStartThatReadsTheSame(t *testing.T) {
+	likely, late := now.Add(10*time.Minute), now.Add(10*time.Minute+5*time.Second)
+	e := &api.Estimate{Likely: &likely, Late: &late}
+	if got := estimated(api.Job{Estimate: e}, now); got != "in about 10 min" {
+		t.Error(got)
+	}
+	if got := Foretold(e, now); got != "It will probably start in 10 min." {
+		t.Error(got)
+	}
+}
