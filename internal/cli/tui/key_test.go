@@ -371,12 +371,14 @@ func TestWhyOfEveryRow(t *testing.T) {
 	f.Leases.Waiting = append(f.Leases.Waiting,
 		api.Waiting{ID: "own", Limit: "user", Holder: api.Holder{User: "cy"}},
 		api.Waiting{ID: "behind", Estimate: &api.Estimate{Unknown: "train-3 has no history and nobody chose its time limit"}},
-		api.Waiting{ID: "plain"}, api.Waiting{ID: "told", Limit: "group"})
+		api.Waiting{ID: "plain"}, api.Waiting{ID: "told", Limit: "group"}, api.Waiting{ID: "wide"})
+	f.Reasons["/wide"] = api.Explanation{Text: "Place 20 GiB and 1 slot on each of 4 devices: only 2 of 4 devices fit (wait, or ask for less)", Behind: []string{"big-7"}}
 	f.Reasons["/told"] = api.Explanation{Limit: "group", Text: "4 GiB of the limit of students is in use. It is number 5 in the queue."}
 	s := scene(200, 50, f)
 	for id, want := range map[string]string{
 		"own": "its user's limit", "behind": "train-3 has no history and nobody chose its time limit", "plain": "waits for a GPU",
 		"told": "its group's limit: 4 GiB of the limit of students is in use",
+		"wide": "only 2 of 4 devices fit (wait, or ask for less); after big-7",
 	} {
 		i := slices.IndexFunc(f.Leases.Waiting, func(w api.Waiting) bool { return w.ID == id })
 		if got := s.shortReason(f.Leases.Waiting[i]); got != want {

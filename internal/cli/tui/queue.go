@@ -55,6 +55,10 @@ func (s *machine) shortReason(w api.Waiting) string {
 		return "waits for a GPU"
 	}
 	why := e.Text
+	if asked, obstacle, found := strings.Cut(why, ": "); found && strings.HasPrefix(asked, "Place ") {
+		why = obstacle // the column beside this one has what it asks for
+	}
+	said := why
 	best, room := "", gpu.MiB(math.MinInt64)
 	for _, r := range e.Ranking {
 		if r.Available > room {
@@ -66,7 +70,7 @@ func (s *machine) shortReason(w api.Waiting) string {
 			why = s.name(o.GPU) + " " + o.Text
 		}
 	}
-	if n := len(e.Devices); n > 1 && why != e.Text {
+	if n := len(e.Devices); n > 1 && why != said {
 		why += fmt.Sprintf("; %s", words.Form(n-1, "1 other GPU does not fit either", fmt.Sprintf("%d other GPUs do not fit either", n-1)))
 	}
 	if n := len(e.Behind); n > 0 {
