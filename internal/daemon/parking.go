@@ -59,12 +59,12 @@ func (d *Daemon) leaseChanged(e *lease.Effect) {
 		d.parking.Changed(e)
 	}
 	if d.jobs != nil && e.Ends() {
-		d.jobs.LeaseEnded(e.Before.ID, e.Before.Holder.UID, e.Before.Fence, e.Why)
+		d.jobs.Runs().LeaseEnded(e.Before.Fence, e.Why)
 	}
 	switch {
 	case d.services == nil:
 	case e.Ends():
-		d.services.LeaseEnded(e.Lease().Fence, e.Why)
+		d.services.Runs().LeaseEnded(e.Lease().Fence, e.Why)
 	case e.Kind == lease.WasParked, e.Kind == lease.Resumed:
 		d.services.LeaseMoved(e.Lease().Fence)
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/job"
 	"github.com/berth-gpu/berth/internal/job/keeper"
-	"github.com/berth-gpu/berth/internal/job/owner"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/process"
@@ -129,7 +128,7 @@ func (d *Desk) estimateJob(s *job.Spec, r lease.Request) *api.Estimate {
 func (d *Desk) estimateFirst(s keeper.Shown) *api.Estimate {
 	var first *api.Estimate
 	for _, id := range s.Queue {
-		e := d.Estimate(keyOfTask(s.Spec, id))
+		e := d.Estimate(keeper.KeyOf(s.Spec, id))
 		if first == nil || e != nil && e.Likely != nil && (first.Likely == nil || e.Likely.Before(*first.Likely)) {
 			first = e
 		}
@@ -145,7 +144,8 @@ func (d *Desk) couldRun(by *Caller, s *job.Spec) (lease.Request, error) {
 			return lease.Request{}, because(err, Conflict, "cannot_limit", "Leave out --cpus and --host-memory (cpus, host_memory_mb). Nothing was changed.")
 		}
 	}
-	r, err := d.resolve(by, d.wishOf(&keeper.Claim{Spec: s, Since: s.Submitted, Priority: s.Priority}))
+	ask := keeper.AskOf(s, "", s.Submitted, s.Priority)
+	r, err := d.resolve(by, wishOf(&ask))
 	if err != nil {
 		return lease.Request{}, err
 	}
@@ -497,13 +497,13 @@ func (d *Desk) Order(by Caller, b api.MinderRequest) (api.MinderOrder, error) {
 	case by.Holder.PID == 0: // for want of open files, perhaps
 		return api.MinderOrder{}, Refuse(Unavailable, "no_process", "It is not known now which process asks. Ask again.")
 	}
-	minder, err := process.ID{PID: by.Holder.PID, Start: by.Holder.Start}, error(owner.ErrUnknown)
+	minder, err := process.ID{PID: by.Holder.PID, Start: by.Holder.Start}, error(runs.ErrNoOrder)
 	var order api.MinderOrder
 	if d.Services != nil {
-		order, err = d.Services.Order(b.Run, minder)
+		order, err = d.Services.Runs().Order(b.Run, minder)
 	}
-	if errors.Is(err, owner.ErrUnknown) || errors.Is(err, runs.ErrNoOrder) { // the record that it has locked is that of a job
-		order, err = d.Jobs.Order(b.Run, minder)
+	if errors.Is(err, runs.ErrNoOrder) { // the record that it has locked is that of a job
+		order, err = d.Jobs.Runs().Order(b.Run, minder)
 	}
 	if err != nil {
 		return api.MinderOrder{}, refusedJob(err)
@@ -610,7 +610,7 @@ func (d *Desk) foreseen(by access.Actor, s keeper.Shown) api.Job {
 // of them waits for something else.
 func (d *Desk) limitedAll(s keeper.Shown) (err error) {
 	for _, id := range s.Queue {
-		if err = d.Limited(keyOfTask(s.Spec, id)); err == nil {
+		if err = d.Limited(keeper.KeyOf(s.Spec, id)); err == nil {
 			return nil
 		}
 	}
@@ -622,7 +622,7 @@ func (d *Desk) limitedAll(s keeper.Shown) (err error) {
 func (d *Desk) seen(by access.Actor, s keeper.Shown) api.Job {
 	j := s.Job
 	if s.Task.State == job.Running || s.Task.State == job.Starting {
-		if held := d.Ledger.Lease(keyOfTask(s.Spec, j.ID), s.Task.Fence); held != nil {
+		if held := d.Ledger.Lease(keeper.KeyOf(s.Spec, j.ID), s.Task.Fence); held != nil {
 			if held.State != lease.Active {
 				j.State = "parked"
 			}

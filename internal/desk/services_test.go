@@ -16,6 +16,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/job/owner"
+	"github.com/berth-gpu/berth/internal/job/run"
 	"github.com/berth-gpu/berth/internal/job/service"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process/runs"
@@ -316,37 +317,34 @@ func TestWhoIsTheFront(t *testing.T) {
 // handed over, and nothing is ended.
 func TestTheLeaseOfAService(t *testing.T) {
 	w, _ := openServices(t)
-	l := serviceLeases{w.Desk}
-	ask := owner.Ask{ID: "chat-1", Spec: &service.Spec{Name: "chat", User: "ada", UID: 1000, Memory: gpu.Some[gpu.MiB](1000)}}
+	l := serviceLeases{runLeases{w.Desk}}
+	k := lease.Key{Owner: lease.Holder{UID: 1000, User: "ada"}.Owner(), ID: "chat-1"}
+	ask := run.Ask{Key: k, User: "ada", Name: "chat", Request: api.LeaseRequest{ID: k.ID, Memory: 1000}}
 	granted, err := l.Acquire(t.Context(), ask)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := lease.Key{Owner: lease.Holder{UID: 1000, User: "ada"}.Owner(), ID: "chat-1"}
 	self, err := w.Processes.Identify(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
 	lost := ask
-	lost.GPU = "GPU-that-is-not-found-yet"
-	if _, err := l.Hand(t.Context(), k, granted.Fence, lost, self); !later.Passes(err) || errors.Is(err, runs.ErrNoLease) {
+	lost.Request.GPU = "GPU-that-is-not-found-yet"
+	if _, err := l.Hand(t.Context(), lost, granted.Fence, self); !later.Passes(err) || errors.Is(err, runs.ErrNoLease) {
 		t.Errorf("a device that is not there yet: %v", err)
 	}
-	unclaimed := k // an earlier berth has granted it, and the disk is full since
-	unclaimed.Run = lease.Run{Kind: lease.OfService, Number: 1}
-	if _, stands := l.Stands(unclaimed, granted.Fence); !stands {
-		t.Error("a lease that nobody could claim does not stand")
-	}
-	if _, err := l.Hand(t.Context(), unclaimed, granted.Fence, lost, self); !later.Passes(err) {
+	unclaimed := lost // an earlier berth has granted it, and the disk is full since
+	unclaimed.Key.Run = lease.Run{Kind: lease.OfService, Number: 1}
+	if _, err := l.Hand(t.Context(), unclaimed, granted.Fence, self); !later.Passes(err) {
 		t.Errorf("a lease that nobody could claim: %v", err)
 	}
-	if handed, err := l.Hand(t.Context(), k, granted.Fence, ask, self); err != nil || handed.Launch == nil && handed.Fence != granted.Fence {
+	if handed, err := l.Hand(t.Context(), ask, granted.Fence, self); err != nil || handed.Launch == nil && handed.Fence != granted.Fence {
 		t.Errorf("once it is there: %+v, %v", handed, err)
 	}
 	if err := w.Ledger.GiveBack(k, granted.Fence, "it was released"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Hand(t.Context(), k, granted.Fence, ask, self); !errors.Is(err, runs.ErrNoLease) || later.Passes(err) {
+	if _, err := l.Hand(t.Context(), ask, granted.Fence, self); !errors.Is(err, runs.ErrNoLease) || later.Passes(err) {
 		t.Errorf("without the lease: %v", err)
 	}
 	if err := l.End(k, granted.Fence, access.Daemon(), "it has to go"); !errors.Is(err, runs.ErrNoLease) {
@@ -358,28 +356,28 @@ func TestTheLeaseOfAService(t *testing.T) {
 // else can release it.
 func TestLeasesOfNoService(t *testing.T) {
 	w, _ := openServices(t)
-	l := serviceLeases{w.Desk}
+	l := serviceLeases{runLeases{w.Desk}}
 	self, err := w.Processes.Identify(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for number, bound := range []bool{false, true} {
-		run := lease.Run{Kind: lease.OfService, Number: int64(100 + number)}
-		ask := owner.Ask{ID: fmt.Sprint("lost-", run.Number), Run: run, Spec: &service.Spec{Name: "lost", User: "ada", UID: 1000, Memory: gpu.Some[gpu.MiB](1000)}}
-		k := lease.Key{Owner: lease.Holder{UID: 1000, User: "ada"}.Owner(), ID: ask.ID, Run: run}
+		k := lease.Key{Owner: lease.Holder{UID: 1000, User: "ada"}.Owner(), ID: fmt.Sprint("lost-", number), Run: lease.Run{Kind: lease.OfService, Number: int64(100 + number)}}
+		ask := run.Ask{Key: k, User: "ada", Name: "lost", Request: api.LeaseRequest{ID: k.ID, Memory: 1000}}
 		granted, err := l.Acquire(t.Context(), ask)
 		if err == nil && bound {
-			_, err = l.Hand(t.Context(), k, granted.Fence, ask, self)
+			_, err = l.Hand(t.Context(), ask, granted.Fence, self)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.releaseStrays()
-		if _, stands := l.Stands(k, granted.Fence); stands != bound {
+		w.Services.Runs().Begin(t.Context(), l)
+		w.Services.Runs().Tidy()
+		if stands := l.Stands(k); stands != bound {
 			t.Errorf("bound to a process: %v, and it stands: %v", bound, stands)
 		}
 		for _, keep := range []bool{true, false} {
-			if _, err := w.Release(t.Context(), local(t, 1000, "ada", access.User), lease.Name{ID: ask.ID}, granted.Fence, keep); bound && codeOf(err) != "service_lease" {
+			if _, err := w.Release(t.Context(), local(t, 1000, "ada", access.User), lease.Name{ID: k.ID}, granted.Fence, keep); bound && codeOf(err) != "service_lease" {
 				t.Errorf("released by its user, and what runs is kept: %v: %v", keep, err)
 			}
 		}

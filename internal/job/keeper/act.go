@@ -329,10 +329,13 @@ func (k *Keeper) prevent(j *kept) {
 	}, access.Daemon())
 	if err != nil && !errors.Is(err, ErrState) && !errors.Is(err, ErrUnknown) {
 		k.writing.Lock()
-		k.at(time.Now().Add(brokenPause), func(time.Time) { k.prevent(j) })
+		k.runs.After(brokenPause, never{j})
 		k.writing.Unlock()
 	}
 }
+
+// whyEnd says why the programs of a run are ended.
+const whyEnd = "its job was cancelled"
 
 // steps lets an event happen to tasks that have the same value.
 func (c *change) steps(j *kept, first, last int, e job.Event, t job.Task) {
@@ -372,7 +375,7 @@ func (k *Keeper) change(r job.Ref, unchanged string, do func(c *change, j *kept,
 		}
 		from, more = next, next < j.total()
 		j.changing = more
-		kill, ended := k.follow(j, c.updates)
+		ended := k.follow(j, c.updates, by)
 		if ended >= 0 && !told {
 			told = true
 			t := *j.task(ended)
@@ -381,9 +384,6 @@ func (k *Keeper) change(r job.Ref, unchanged string, do func(c *change, j *kept,
 		changed = changed || len(c.updates) > 0
 		waiting, over := slices.Clone(k.waitedFor[j.Number]), !j.over.IsZero()
 		k.writing.Unlock()
-		for _, r := range kill {
-			k.stop(r, by)
-		}
 		if ended >= 0 {
 			k.reconsider(waiting, j.Number, over)
 		}
@@ -395,15 +395,15 @@ func (k *Keeper) change(r job.Ref, unchanged string, do func(c *change, j *kept,
 	return nil
 }
 
-// follow does the acts of a change that concern the queue. It returns the runs that are to
-// be killed, and the first task that has ended; -1 if none has. The caller holds writing.
-func (k *Keeper) follow(j *kept, updates []update) (kill []run, ended int) {
+// follow does the acts of a change by somebody. It returns the first task that has ended; -1
+// if none has. The caller holds writing.
+func (k *Keeper) follow(j *kept, updates []update, by access.Actor) (ended int) {
 	ended = -1
 	for _, u := range updates {
 		for _, act := range u.acts {
 			switch act {
 			case job.Kill:
-				kill = append(kill, j.running(u.first))
+				k.runs.End(j.running(u.first).name(), by, whyEnd)
 			case job.Tell:
 				if ended < 0 {
 					ended = u.first
@@ -411,19 +411,17 @@ func (k *Keeper) follow(j *kept, updates []update) (kill []run, ended int) {
 			}
 		}
 		for i := u.first; i <= u.last; i++ {
-			here := j.queued[i]
-			if slices.Contains(u.acts, job.Withdraw) && here != nil {
-				here.leaving = true
-				here.leave()
+			if slices.Contains(u.acts, job.Withdraw) {
+				k.leave(j, i)
 			}
-			if slices.Contains(u.acts, job.Feed) && here == nil { // else it waits when it has left its place
+			if slices.Contains(u.acts, job.Feed) && j.queued[i] == nil { // else it waits when it has left its place
 				j.wait(i)
 			}
 		}
 	}
 	j.unwait()
 	k.sort(j, time.Now())
-	return kill, ended
+	return ended
 }
 
 // Hold keeps a job or a task that has not begun from beginning.
@@ -524,72 +522,9 @@ func (k *Keeper) set(r job.Ref, do func(*kept, *setting) error) error {
 		p.change(s)
 	}
 	k.mu.Unlock()
-	j.leaveQueue()
+	k.leaveQueue(j)
 	k.sort(j, time.Now())
 	k.writing.Unlock()
 	k.feed(j.owner)
 	return nil
-}
-
-// claimLeases tells the ledger which leases are those of tasks, if an earlier berth has
-// not. It knows them by what was written down of the task.
-func (k *Keeper) claimLeases() {
-	for _, c := range k.leases.Claims() {
-		if of, _ := k.claimOf(c); !c.OfJob && of.Task.Fence == c.Fence {
-			k.leases.Claim(of)
-		}
-	}
-}
-
-// releaseStrays gives back the leases that no task has or waits for, which a daemon left
-// that was killed before it could, or whose job a repair of the journal has lost. What a
-// process has ends with it.
-func (k *Keeper) releaseStrays() {
-	for _, c := range k.leases.Claims() {
-		if of, stray := k.claimOf(c); c.OfJob && (stray || of.Spec == nil && !c.Bound) {
-			if of.Spec == nil {
-				named, _ := job.ParseID(c.ID)
-				of = Claim{Spec: &job.Spec{Number: named.Number, UID: c.UID}, ID: c.ID}
-			}
-			of.Task.Fence = c.Fence
-			k.leases.Release(of)
-		}
-	}
-}
-
-// claimOf returns the task whose id a lease has, the zero Claim if there is none, and
-// whether the task neither has a lease nor stands in the queue for it.
-func (k *Keeper) claimOf(c Claimed) (of Claim, idle bool) {
-	named, err := job.ParseID(c.ID)
-	if err != nil {
-		return Claim{}, false
-	}
-	k.writing.Lock() // one that is being granted is in neither place for a moment
-	defer k.writing.Unlock()
-	j := k.job(named.Number)
-	if j == nil || j.UID != c.UID {
-		return Claim{}, false
-	}
-	index, known := j.TaskIndex(named.Task)
-	if !known || j.TaskID(index) != c.ID {
-		return Claim{}, false
-	}
-	return j.claim(index), j.queued[index] == nil && !j.task(index).State.Busy()
-}
-
-// removeOldRuns removes the records of runs whose ends are in the journal.
-func (k *Keeper) removeOldRuns() {
-	names, err := k.Minders.List()
-	if err != nil {
-		k.Log.Warn("the records of runs cannot be listed", "error", err)
-	}
-	for _, name := range names {
-		k.mu.RLock()
-		r, known := k.find(name)
-		old := !known || !r.current()
-		k.mu.RUnlock()
-		if _, alive, err := k.Minders.Read(name); old && err == nil && !alive {
-			_ = k.Minders.Remove(name) // else later
-		}
-	}
 }

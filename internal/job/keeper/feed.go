@@ -2,8 +2,6 @@ package keeper
 
 import (
 	"cmp"
-	"container/heap"
-	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -12,6 +10,9 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/job"
+	"github.com/berth-gpu/berth/internal/job/run"
+	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process/runs"
 	"github.com/berth-gpu/berth/internal/when"
 )
 
@@ -25,111 +26,8 @@ const (
 	refusedPause = 20 * time.Second
 	brokenPause  = 5 * time.Second
 
-	lookEvery = time.Minute // while an alarm is to come
+	lookEvery = time.Minute // while a pause goes on
 )
-
-// alarm is a time at which to look at a job.
-type alarm struct {
-	at    time.Time
-	of    *alarms
-	do    func(now time.Time)
-	place int // in the heap; negative if it is not there any more
-}
-
-// stands reports whether the alarm is still to come. The caller holds writing.
-func (a *alarm) stands() bool { return a != nil && a.place >= 0 }
-
-// alarms is a heap of alarms, all of them in some time from now, which a clock that is set
-// does not change, or all of them at a time of the clock.
-type alarms []*alarm
-
-func (a alarms) Len() int           { return len(a) }
-func (a alarms) Less(i, j int) bool { return a[i].at.Before(a[j].at) }
-func (a alarms) Swap(i, j int) {
-	a[i], a[j] = a[j], a[i]
-	a[i].place, a[j].place = i, j
-}
-func (a *alarms) Push(x any) {
-	x.(*alarm).place = len(*a)
-	*a = append(*a, x.(*alarm))
-}
-func (a *alarms) Pop() any {
-	last := len(*a) - 1
-	x := (*a)[last]
-	(*a)[last], x.place = nil, -1
-	*a = (*a)[:last]
-	return x
-}
-
-// at has do called at a time, without a lock. The caller holds writing.
-func (k *Keeper) at(due time.Time, do func(now time.Time)) *alarm {
-	a := &alarm{at: due, do: do, of: &k.alarms}
-	if due == when.Stored(due) {
-		a.of = &k.dates
-	}
-	heap.Push(a.of, a)
-	select {
-	case k.wake <- struct{}{}:
-	default: // Run is about to look anyway
-	}
-	return a
-}
-
-// unset takes an alarm back, so that it does not keep a job that has ended. The caller
-// holds writing.
-func (k *Keeper) unset(a *alarm) {
-	if a.stands() {
-		heap.Remove(a.of, a.place)
-	}
-}
-
-// lookAt looks at a job at a time, and at no other. A zero time means never. The caller
-// holds writing.
-func (k *Keeper) lookAt(j *kept, due time.Time) {
-	if j.alarm.stands() && j.alarm.at.Equal(due) {
-		return
-	}
-	k.unset(j.alarm)
-	j.alarm = nil
-	if due.IsZero() {
-		return
-	}
-	j.alarm = k.at(due, func(now time.Time) {
-		k.writing.Lock()
-		k.sort(j, now)
-		k.writing.Unlock()
-		k.feed(j.owner)
-	})
-}
-
-// nextAlarm returns how long it is to the next alarm, and at most lookEvery: the clock may
-// be set meanwhile, or the machine be suspended.
-func (k *Keeper) nextAlarm() (left time.Duration, some bool) {
-	k.writing.Lock()
-	defer k.writing.Unlock()
-	left = lookEvery
-	for _, all := range []alarms{k.alarms, k.dates} {
-		if len(all) > 0 {
-			left, some = min(left, time.Until(all[0].at)), true
-		}
-	}
-	return left, some
-}
-
-// ring does what is due.
-func (k *Keeper) ring(now time.Time) {
-	var due []*alarm
-	k.writing.Lock()
-	for _, all := range []*alarms{&k.alarms, &k.dates} {
-		for len(*all) > 0 && !(*all)[0].at.After(now) {
-			due = append(due, heap.Pop(all).(*alarm))
-		}
-	}
-	k.writing.Unlock()
-	for _, a := range due {
-		a.do(now)
-	}
-}
 
 // wait notes that a task that was in the queue before waits again. The caller holds
 // writing.
@@ -196,7 +94,7 @@ func (k *Keeper) sort(j *kept, now time.Time) {
 	if now.IsZero() || !j.over.IsZero() {
 		wake = time.Time{}
 	}
-	k.lookAt(j, wake)
+	k.runs.Set(&j.looks, wake, sorts{j.Number})
 }
 
 // stays reports whether none of its tasks that wait may begin.
@@ -330,7 +228,7 @@ func (k *Keeper) feed(u *user) {
 		if j.queued == nil {
 			j.queued = map[int]*place{}
 		}
-		j.queued[index] = &place{since: t.Since, leave: func() {}}
+		j.queued[index] = &place{since: t.Since}
 		u.queued++
 		k.mu.Unlock()
 		come = append(come, chosen{j, index, t.Since})
@@ -345,16 +243,11 @@ func (k *Keeper) feed(u *user) {
 			each.wait(each.index)
 			k.sort(each.kept, now)
 		}
-		if !u.alarm.stands() {
-			u.alarm = k.at(time.Now().Add(brokenPause), func(time.Time) { k.feed(u) })
-		}
+		k.runs.Set(&u.feeds, time.Now().Add(brokenPause), feeds{u})
 		return
 	}
 	for _, each := range come {
-		ctx, leave := context.WithCancel(context.WithoutCancel(k.running)) // the ledger ends it with itself
-		each.queued[each.index].leave = leave
-		of := each.claim(each.index)
-		k.busy.Go(func() { k.stand(ctx, each.kept, each.index, of) })
+		k.runs.Ask(each.ask(each.index))
 	}
 }
 
@@ -370,14 +263,7 @@ func (k *Keeper) feedAll() {
 
 // LimitsChanged has tasks begin that limits kept waiting, if they do not any more, and
 // takes those out of the queue that may not begin. It does not wait for that.
-func (k *Keeper) LimitsChanged() {
-	k.writing.Lock()
-	defer k.writing.Unlock()
-	k.at(time.Now(), func(time.Time) {
-		k.recall()
-		k.feedAll()
-	})
-}
+func (k *Keeper) LimitsChanged() { k.runs.Send(limits{}) }
 
 // recall takes the tasks out of the queue whose users may begin none.
 func (k *Keeper) recall() {
@@ -394,17 +280,24 @@ func (k *Keeper) recall() {
 	defer k.writing.Unlock()
 	for _, j := range k.jobs {
 		if _, off := names[j.owner]; off {
-			j.leaveQueue()
+			k.leaveQueue(j)
 		}
 	}
 }
 
 // leaveQueue takes the tasks of a job out of the queue of leases; they wait before it then.
 // The caller holds writing.
-func (j *kept) leaveQueue() {
-	for _, here := range j.queued {
+func (k *Keeper) leaveQueue(j *kept) {
+	for index := range j.queued {
+		k.leave(j, index)
+	}
+}
+
+// leave takes a task out of the queue of leases, if it is there. The caller holds writing.
+func (k *Keeper) leave(j *kept, index int) {
+	if here := j.queued[index]; here != nil {
 		here.leaving = true
-		here.leave()
+		k.runs.Leave(j.key(index))
 	}
 }
 
@@ -432,53 +325,69 @@ func (k *Keeper) vacate(j *kept, index int) {
 	}
 }
 
-// stand stands in the queue of leases for a task.
-func (k *Keeper) stand(ctx context.Context, j *kept, index int, of Claim) {
-	l, err := k.leases.Acquire(ctx, of)
-	k.writing.Lock()
-	here := j.queued[index]
-	if l.ID != "" && here.leaving { // it comes back when this lease is gone, or it would get it again
-		k.writing.Unlock()
-		of.Task.Fence = l.Fence
-		k.leases.Release(of)
-		l = api.Lease{}
-		k.writing.Lock()
+// answered takes a task from its place in the queue, after its request was answered. It
+// returns nil if the task is not there. Waits says that the task still wants a lease. The
+// caller holds writing.
+func (k *Keeper) answered(key lease.Key) (j *kept, index int, waits bool) {
+	j = k.jobs[key.Run.Number]
+	if j == nil {
+		return nil, 0, false
 	}
+	index, known := j.TaskIndex(key.Run.Task)
+	if !known || j.queued[index] == nil {
+		return nil, 0, false
+	}
+	leaving := j.queued[index].leaving
 	k.vacate(j, index)
-	here.leave()
-	waits := j.task(index).State == job.Waiting
-	now := when.Now()
-	switch {
-	case k.running.Err() != nil && waits: // the next daemon asks again, and finds a lease that was granted
-		k.writing.Unlock()
-		return
-	case err == nil && waits && !here.leaving:
-		if err = k.grant(j, index, l); err == nil {
-			k.sort(j, now)
-			k.writing.Unlock()
-			k.launch(j, index)
-			k.feed(j.owner)
-			return
-		}
-		k.postpone(j, index, err, now.Add(brokenPause))
-	case err != nil && waits && !here.leaving:
-		k.postpone(j, index, err, now.Add(refusedPause))
-		if errors.Is(err, ErrWaited) {
-			k.sort(j, now)
-			k.writing.Unlock()
-			k.expire(j, index, err)
-			return
-		}
-	case waits:
+	waiting := j.task(index).State == job.Waiting
+	if waiting && leaving { // it comes back as it now is
 		j.wait(index)
 	}
-	k.sort(j, now)
-	k.writing.Unlock()
-	if l.ID != "" {
-		of.Task.Fence = l.Fence
-		k.leases.Release(of)
+	return j, index, waiting && !leaving
+}
+
+// granted takes in that a task has got its lease.
+func (k *Keeper) granted(key lease.Key, l api.Lease) {
+	k.writing.Lock()
+	defer k.writing.Unlock()
+	j, index, waits := k.answered(key)
+	err := runs.ErrNoOrder
+	if waits {
+		if err = k.grant(j, index, l); err == nil {
+			k.runs.Start(j.running(index).run())
+		} else {
+			k.postpone(j, index, err, when.Now().Add(brokenPause))
+		}
 	}
-	k.feed(j.owner)
+	if err != nil {
+		k.runs.Forget(run.Run{Key: key, Fence: l.Fence}, "nobody waits for it any more")
+	}
+	if j != nil {
+		k.sort(j, when.Now())
+		k.busy.Go(func() { k.feed(j.owner) })
+	}
+}
+
+// refused takes in that a task gets no lease now, or has left the queue if err is nil.
+func (k *Keeper) refused(key lease.Key, err error) {
+	k.writing.Lock()
+	defer k.writing.Unlock()
+	j, index, waits := k.answered(key)
+	if j == nil {
+		return
+	}
+	if waits && err != nil {
+		k.postpone(j, index, err, when.Now().Add(refusedPause))
+	} else if waits {
+		j.wait(index)
+	}
+	k.sort(j, when.Now())
+	k.busy.Go(func() {
+		if waits && errors.Is(err, run.ErrWaited) {
+			k.expire(j, index, err)
+		}
+		k.feed(j.owner)
+	})
 }
 
 // postpone has a task wait until a time before it stands in the queue again, and notes

@@ -18,77 +18,26 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/file/fault"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/job"
-	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/process/runs"
+	"github.com/berth-gpu/berth/internal/job/run"
+	"github.com/berth-gpu/berth/internal/lease"
 )
 
-// Leases is what the keeper asks of the desk, which has the only way to a lease. Each
-// call is about one task: a job, the index of the task in it, and the task as it is.
+// Leases is the keeper's way to leases, which goes through the desk.
 type Leases interface {
-	// Acquire asks for the lease of a task and waits for it. Asked again after a
-	// restart, it finds the lease that was granted before.
-	Acquire(ctx context.Context, of Claim) (api.Lease, error)
-	// Hand binds the lease of a task to its minder, and returns it with everything that
-	// a launcher needs. It returns runs.ErrNoLease if the lease has ended.
-	Hand(ctx context.Context, of Claim, minder process.ID) (api.Lease, error)
-	// Release gives the lease of a task back, if it still stands.
-	Release(of Claim)
-	// End tells the programs of a lease to end, which the ledger then sees to. It returns
-	// runs.ErrNoLease if the lease has ended. Stands reports whether it still stands.
-	End(of Claim, by access.Actor) error
-	Stands(of Claim) bool
-	// Signal sends a signal to the programs of a lease, and Ends returns when its time
-	// limit does that for good; false if it has none, or if that stands still.
-	Signal(of Claim, signal string)
-	Ends(of Claim) (time.Time, bool)
+	run.Leases
+	// Signal sends a signal to the programs of a lease, but not to a minder, and Ends returns
+	// when its time limit does that for good; false if it has none, or if that stands still.
+	Signal(k lease.Key, fence uint64, minder int, signal string)
+	Ends(k lease.Key, fence uint64) (time.Time, bool)
 	// Learn completes the outcome of a run with what was measured, and the task with its
 	// figures. It returns false if a measurement of its devices after its end, which may
 	// say why it failed, is about to come.
-	Learn(of Claim, o *job.Outcome, t *job.Task) (complete bool)
-	// Claims lists the leases of tasks, and others that stand under the ids of jobs. An
-	// earlier berth did not say which is which: Claim notes that the lease with the fence
-	// of a task is its own.
-	Claims() []Claimed
-	Claim(of Claim)
+	Learn(s *job.Spec, id string, o *job.Outcome, t *job.Task) (complete bool)
 	// Taken reports whether a lease or a request of its user has the id of a job.
 	Taken(s *job.Spec) bool
-}
-
-// Claimed is a lease that stands under the id of a job.
-type Claimed struct {
-	ID    string
-	UID   int // of its user
-	Fence uint64
-	OfJob bool // it was granted to the task; else perhaps to its user
-	Bound bool // it is bound to a process
-}
-
-// Claim names the lease of a task.
-type Claim struct {
-	Spec     *job.Spec
-	ID       string // of the task, and of its lease
-	Index    int    // of the task
-	Since    time.Time
-	Priority int
-	Task     job.Task
-}
-
-// Minders starts minders and reads what they wrote.
-type Minders interface {
-	// Start returns the process that it has started, whose end Watch notices. The process
-	// may have ended already.
-	Start(ctx context.Context, run string, most runs.Limits) (process.ID, error)
-	Read(run string) (record runs.Record, alive bool, err error)
-	Remove(run string) error
-	// Kill ends a minder, and its command with it; process.ErrGone if it had ended.
-	Kill(minder process.ID) error
-	// List returns the names of the runs that have a record.
-	List() ([]string, error)
-	// Watch calls ended once the process has ended, see process.Table.
-	Watch(id process.ID, ended func()) (stop func(), err error)
 }
 
 // Limits are what one user may have. What is absent has no limit.
@@ -105,7 +54,7 @@ func (l Limits) full(u *user) bool { return l.Off || u.busy+u.queued >= l.Runnin
 type Options struct {
 	Folder  string // for the environments; the folder around it must be there
 	Boot    string // of the machine
-	Minders Minders
+	Minders run.Minders
 	Numbers func() (int64, error) // of jobs
 	// Limits may wait for a user database, so nobody calls it with a lock.
 	Limits func(uid int, user string) Limits
@@ -127,25 +76,20 @@ type Keeper struct {
 	// the journal and made. It is taken before mu.
 	writing sync.Mutex
 	journal journal.Writer
-	leases  Leases              // nil before Run
-	running context.Context     // of Run; nil before
-	begun   chan struct{}       // closed when Run has begun; whoever asks for a change before waits
-	closing bool                // Run is about to end
-	alarms  alarms              // in some time
-	dates   alarms              // at some time of the clock
-	watched map[process.ID]bool // minders whose ends will be noticed
+	leases  Leases          // nil before Run
+	running context.Context // of Run; nil before
+	begun   chan struct{}   // closed when Run has begun; whoever asks for a change before waits
+	closing bool            // Run is about to end
+	runs    *run.Runs
 
 	mu sync.RWMutex // guards what follows, for readers; changed only while writing is held
 	state
 
-	overran    sync.Map // ids of tasks that have reached their time limit; see Overran
-	bereft     sync.Map // by name of a run: why its lease ended before it; see LeaseEnded
-	unended    sync.Map // names of runs of which was told that they cannot be ended; see stop
-	wake       chan struct{}
-	busy       sync.WaitGroup // goroutines that wait for leases
+	overran    sync.Map       // ids of tasks that have reached their time limit; see Overran
+	busy       sync.WaitGroup // goroutines that do what takes time
 	compacting atomic.Bool
-	tidying    *time.Timer // tells Run to tidy
-	tidyAt     int         // how many tasks that have ended are too many; guarded by writing
+	tidying    *run.Timer // tells when to tidy; guarded by writing
+	tidyAt     int        // how many tasks that have ended are too many; guarded by writing
 }
 
 // state is all jobs.
@@ -190,8 +134,8 @@ type kept struct {
 
 	changing bool // somebody changes its tasks, piece by piece: meanwhile none of them gets in
 
-	alarm    *alarm         // when that changes with time alone; see lookAt
-	warnings map[int]*alarm // of tasks that run; see warnInTime
+	looks    *run.Timer         // when that changes with time alone
+	warnings map[int]*run.Timer // of tasks that run; see warnInTime
 
 	retiring bool // it has ended, and is being packed; guarded by writing
 
@@ -203,7 +147,6 @@ type kept struct {
 // place is the place of a task in the queue of leases.
 type place struct {
 	since   time.Time
-	leave   context.CancelFunc
 	leaving bool
 }
 
@@ -215,10 +158,10 @@ type user struct {
 	limits Limits  // when it was last fed
 	ready  []*kept // jobs that have a task for the queue, in the order in which they get in
 	queued int
-	busy   int    // tasks that have a lease
-	open   int    // tasks that have not begun
-	ended  int    // tasks of jobs that have ended
-	alarm  *alarm // when to feed again what could not be written down
+	busy   int        // tasks that have a lease
+	open   int        // tasks that have not begun
+	ended  int        // tasks of jobs that have ended
+	feeds  *run.Timer // when to feed again what could not be written down
 }
 
 // fresh is the state of every task at first.
@@ -261,10 +204,8 @@ func (j *kept) task(index int) *job.Task {
 
 // newKeeper returns a keeper without jobs.
 func newKeeper(o Options) *Keeper {
-	k := &Keeper{
-		Options: o, wake: make(chan struct{}, 1), begun: make(chan struct{}), watched: map[process.ID]bool{}, tidying: time.NewTimer(time.Hour),
-		environments: environments{folder: o.Folder, all: map[string]*environment{}},
-	}
+	k := &Keeper{Options: o, begun: make(chan struct{}), environments: environments{folder: o.Folder, all: map[string]*environment{}}}
+	k.runs = run.New(run.Options{Kind: lease.OfJob, Boot: o.Boot, Minders: o.Minders, Account: o.Account, Log: o.Log}, k)
 	k.state = state{jobs: map[int64]*kept{}, past: map[int64]*past{}, users: map[int]*user{}, waitedFor: map[int64][]int64{}, tasks: map[job.State]int{}, finished: map[job.State]uint64{}}
 	return k
 }
@@ -307,42 +248,61 @@ func (k *Keeper) tellTrouble(err error) {
 func (k *Keeper) Run(ctx context.Context, leases Leases) error {
 	k.writing.Lock()
 	k.leases, k.running = leases, ctx
+	k.runs.Begin(ctx, leases)
+	k.runs.Set(&k.tidying, time.Now(), tidies{})
 	k.writing.Unlock()
 	close(k.begun)
 	k.resume()
-	k.tidying.Reset(0)
-	defer k.tidying.Stop()
-	for {
-		k.ring(time.Now())
-		var alarm <-chan time.Time
-		var timer *time.Timer
-		if left, some := k.nextAlarm(); some {
-			timer = time.NewTimer(left)
-			alarm = timer.C
+	k.runs.Go()
+	k.writing.Lock()
+	k.closing = true
+	k.writing.Unlock()
+	k.busy.Wait()
+	return k.journal.Close()
+}
+
+// Runs returns the runs of jobs.
+func (k *Keeper) Runs() *run.Runs { return k.runs }
+
+// What the keeper leaves for itself.
+type (
+	sorts  struct{ number int64 } // a job may begin
+	feeds  struct{ *user }
+	never  struct{ *kept }
+	warns  struct{ attempt }
+	limits struct{} // have changed
+	tidies struct{}
+)
+
+// Due implements run.Book.
+func (k *Keeper) Due(note any) {
+	defer fault.Shared()
+	now := time.Now()
+	k.writing.Lock()
+	defer k.writing.Unlock()
+	if k.stopped() {
+		return
+	}
+	switch n := note.(type) {
+	case sorts:
+		if j := k.jobs[n.number]; j != nil {
+			k.sort(j, now)
+			k.busy.Go(func() { k.feed(j.owner) })
 		}
-		select {
-		case <-alarm:
-		case <-k.wake:
-		case <-k.tidying.C:
-			next := time.Hour
-			k.writing.Lock()
-			if k.tidy(time.Now()) {
-				next = 0
-			} else {
-				k.busy.Go(k.removeOldRuns)
-			}
-			k.tidying.Reset(next)
-			k.writing.Unlock()
-		case <-ctx.Done():
-			k.writing.Lock()
-			k.closing = true
-			k.writing.Unlock()
-			k.busy.Wait()
-			return k.journal.Close()
+	case feeds:
+		k.busy.Go(func() { k.feed(n.user) })
+	case never:
+		k.busy.Go(func() { k.prevent(n.kept) })
+	case warns:
+		k.warn(n.attempt, now)
+	case limits:
+		k.busy.Go(func() { k.recall(); k.feedAll() })
+	case tidies:
+		next := now.Add(time.Hour)
+		if k.tidy(now) {
+			next = now
 		}
-		if timer != nil {
-			timer.Stop()
-		}
+		k.runs.Set(&k.tidying, next, tidies{})
 	}
 }
 
@@ -356,8 +316,28 @@ func (k *Keeper) Trouble() error { return k.journal.Trouble() }
 // caller holds writing.
 func (k *Keeper) stopped() bool { return k.running == nil || k.closing || k.running.Err() != nil }
 
-// claim names the lease of a task. The caller holds writing or mu.
-func (j *kept) claim(index int) Claim {
-	t := j.task(index)
-	return Claim{Spec: j.Spec, ID: j.TaskID(index), Index: index, Since: t.Since, Priority: j.priority, Task: *t}
+// KeyOf returns the key of the lease of a task.
+func KeyOf(s *job.Spec, id string) lease.Key {
+	named, _ := job.ParseID(id)
+	return lease.Key{
+		Owner: lease.Holder{UID: s.UID, User: s.User}.Owner(), ID: id,
+		Run: lease.Run{Kind: lease.OfJob, Number: s.Number, Task: named.Task},
+	}
 }
+
+// AskOf returns the request for the lease of a task.
+func AskOf(s *job.Spec, id string, since time.Time, priority int) run.Ask {
+	a := run.Ask{Key: KeyOf(s, id), User: s.User, Name: s.Called, Request: s.Lease, Since: since}
+	if a.Request.ID = id; priority != 0 {
+		a.Request.Priority = gpu.Some(priority)
+	}
+	return a
+}
+
+// ask returns the request for the lease of a task. The caller holds writing or mu.
+func (j *kept) ask(index int) run.Ask {
+	return AskOf(j.Spec, j.TaskID(index), j.task(index).Since, j.priority)
+}
+
+// key returns the key of the lease of a task.
+func (j *kept) key(index int) lease.Key { return KeyOf(j.Spec, j.TaskID(index)) }

@@ -19,7 +19,6 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/job"
 	"github.com/berth-gpu/berth/internal/process/runs"
-	"github.com/berth-gpu/berth/internal/when"
 	"github.com/berth-gpu/berth/internal/when/later"
 )
 
@@ -82,11 +81,9 @@ func TestRetriesAndCauses(t *testing.T) {
 func TestAlarms(t *testing.T) {
 	play(t, func(w *world) {
 		w.room = 100
-		w.script = func(string, string, int) plan { return plan{takes: 2 * beginWithin, exit: 7} }
+		w.script = func(string, string, int) plan { return plan{takes: time.Minute, exit: 7} }
 		alarms := func() int {
-			w.daemon.writing.Lock()
-			defer w.daemon.writing.Unlock()
-			return len(w.daemon.alarms) + len(w.daemon.dates)
+			return w.daemon.runs.Timers() - 2 // those of the keeper and of its runs, to tidy
 		}
 		retried := w.submit(spec("retried", array("1-30"), func(s *job.Spec) { s.Retry = 3 }))
 		for range 600 {
@@ -500,8 +497,9 @@ func TestHoldCancelPriorityBegin(t *testing.T) {
 // A task that is cancelled while its end is taken in has a cause.
 func TestCancelledAtTheEnd(t *testing.T) {
 	play(t, func(w *world) {
-		w.learns = func(of Claim) {
-			if err := w.daemon.Cancel(Act{Ref: job.Ref{Number: of.Spec.Number}}); err != nil {
+		w.learns = func(id string) {
+			named, _ := job.ParseID(id)
+			if err := w.daemon.Cancel(Act{Ref: job.Ref{Number: named.Number}}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -546,7 +544,7 @@ func TestHeldForAMoment(t *testing.T) {
 func TestTheLeaseOfAHeldJob(t *testing.T) {
 	play(t, func(w *world) {
 		s := w.submit(spec("train", func(s *job.Spec) { s.Hold = true }))
-		w.set(func() { w.leases[s.ID()] = &held{uid: s.UID, fence: 7} })
+		w.set(func() { w.leases[s.ID()] = &held{key: KeyOf(&s, s.ID()), uid: s.UID, fence: 7} })
 		w.restart()
 		w.idle()
 	})
@@ -559,9 +557,9 @@ func TestLeasesThatNoTaskHas(t *testing.T) {
 		w.limits.Off = true
 		s := w.submit(spec("train"))
 		w.set(func() {
-			w.leases[s.ID()] = &held{uid: s.UID, fence: 7}
-			w.leases["lost-99"] = &held{uid: s.UID, fence: 8}
-			w.leases["lost-98"] = &held{uid: s.UID, fence: 9, pid: 1}
+			w.leases[s.ID()] = &held{key: KeyOf(&s, s.ID()), uid: s.UID, fence: 7}
+			w.leases["lost-99"] = &held{key: KeyOf(&job.Spec{Number: 99, UID: s.UID}, "lost-99"), uid: s.UID, fence: 8}
+			w.leases["lost-98"] = &held{key: KeyOf(&job.Spec{Number: 98, UID: s.UID}, "lost-98"), uid: s.UID, fence: 9, pid: 1}
 		})
 		w.restart()
 		w.after(time.Second)
@@ -726,11 +724,10 @@ func TestCancelledWithoutALease(t *testing.T) {
 // A run whose lease ends is ended, by the daemon that notices and by one that finds it so.
 func TestARunLosesItsLease(t *testing.T) {
 	for name, then := range map[string]func(*world, string, uint64){
-		"at once":         func(w *world, id string, fence uint64) { w.daemon.LeaseEnded(id, 1000, fence, "somebody released it") },
+		"at once":         func(w *world, _ string, fence uint64) { w.daemon.Runs().LeaseEnded(fence, "somebody released it") },
 		"after a restart": func(w *world, _ string, _ uint64) { w.restart() },
-		"another's, before": func(w *world, id string, fence uint64) {
-			w.daemon.LeaseEnded(id, 1000, fence-1, "")
-			w.daemon.LeaseEnded(id, 1001, fence, "")
+		"another's, before": func(w *world, _ string, fence uint64) {
+			w.daemon.Runs().LeaseEnded(fence-1, "")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -747,7 +744,7 @@ func TestARunLosesItsLease(t *testing.T) {
 					if got.State != "running" {
 						t.Errorf("it is %+v", got.Job)
 					}
-					w.daemon.LeaseEnded(s.ID(), 1000, fence, "")
+					w.daemon.Runs().LeaseEnded(fence, "")
 					w.after(10 * time.Second)
 					got = w.show(job.Ref{Number: s.Number})
 				}
@@ -769,8 +766,8 @@ func TestAMinderIsKilledAndItsLeaseEnds(t *testing.T) {
 		w.after(time.Second)
 		var fence uint64
 		w.set(func() { fence, w.dead = w.leases[s.ID()].fence, true; clear(w.leases) })
-		w.daemon.LeaseEnded(s.ID(), 1000, fence, "")
-		w.after(lookAfter + time.Second)
+		w.daemon.Runs().LeaseEnded(fence, "")
+		w.after(4 * time.Second)
 		w.finish(s.Run(0, 1), -1, "", "")
 		w.after(time.Minute)
 		if got := w.show(job.Ref{Number: s.Number}); got.State != "lost" {
@@ -1062,28 +1059,6 @@ func TestPausesEndThoughTheClockWasSetBack(t *testing.T) {
 			t.Errorf("it is %s (%s)", got.State, got.Cause)
 		}
 	})
-}
-
-// Alarms in some time and alarms at a time of the clock are not compared: a clock that is
-// set changes their order. Either kind comes when it is due.
-func TestAlarmsOfTwoClocks(t *testing.T) {
-	k := newKeeper(Options{})
-	var came []string
-	note := func(what string) func(time.Time) { return func(time.Time) { came = append(came, what) } }
-	k.at(time.Now().Add(time.Second), note("soon"))
-	taken := k.at(when.Now().Add(time.Second), note("taken back"))
-	k.at(when.Now().Add(2*time.Second), note("at that time"))
-	if len(k.alarms) != 1 || len(k.dates) != 2 {
-		t.Errorf("%d alarms are in some time, and %d at a time", len(k.alarms), len(k.dates))
-	}
-	k.unset(taken)
-	if left, some := k.nextAlarm(); !some || left > time.Second {
-		t.Errorf("the next is in %v", left)
-	}
-	k.ring(time.Now().Add(3 * time.Second))
-	if !slices.Equal(came, []string{"soon", "at that time"}) || taken.stands() {
-		t.Errorf("these came: %q", came)
-	}
 }
 
 // What is refused leaves nothing.

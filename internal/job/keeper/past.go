@@ -89,7 +89,7 @@ func (k *Keeper) shelve(j *kept, p *past) {
 	p.owner.ended += len(p.starts)
 	k.mu.Unlock()
 	if k.endedSum > max(k.tidyAt, mostEnded) {
-		k.tidying.Reset(0)
+		k.runs.Set(&k.tidying, time.Now(), tidies{})
 	}
 }
 

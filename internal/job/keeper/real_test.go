@@ -29,6 +29,8 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 	"github.com/berth-gpu/berth/internal/file/journal/filelog/disktest"
 	"github.com/berth-gpu/berth/internal/job"
+	"github.com/berth-gpu/berth/internal/job/run"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/minder"
 	"github.com/berth-gpu/berth/internal/process/runs"
@@ -90,7 +92,7 @@ type house struct {
 
 	mu     sync.Mutex // guards what follows
 	number int64
-	lease  Claim // the only one; without an id nobody has it
+	lease  lease.Key // the only one; without an id nobody has it
 	freed  chan struct{}
 	life   *life
 	steps  int
@@ -150,7 +152,7 @@ func newHouse(t *testing.T) *house {
 			l := h.life
 			h.mu.Unlock()
 			id, _ := r.Context().Value(peer{}).(process.ID)
-			order, err := l.Order(strings.TrimPrefix(r.URL.Path, "/"), id)
+			order, err := l.Runs().Order(strings.TrimPrefix(r.URL.Path, "/"), id)
 			switch {
 			case l.isDead(): // nobody hears of it
 				w.WriteHeader(http.StatusServiceUnavailable)
@@ -272,23 +274,23 @@ func (m realMinders) Remove(run string) error {
 // oneLease gives out the only lease of a house.
 type oneLease struct{ l *life }
 
-func (o oneLease) Acquire(ctx context.Context, of Claim) (api.Lease, error) {
+func (o oneLease) Acquire(ctx context.Context, a run.Ask) (api.Lease, error) {
 	h := o.l.h
 	for {
 		h.mu.Lock()
-		mine, freed := h.lease.ID == "" || h.lease.ID == of.ID, h.freed
+		mine, freed := h.lease.ID == "" || h.lease == a.Key, h.freed
 		h.mu.Unlock()
 		if mine {
 			err := o.l.step(func() error {
 				h.mu.Lock()
 				defer h.mu.Unlock()
-				if mine = h.lease.ID == "" || h.lease.ID == of.ID; mine {
-					h.lease = of
+				if mine = h.lease.ID == "" || h.lease == a.Key; mine {
+					h.lease = a.Key
 				}
 				return nil
 			})
 			if err != nil || mine {
-				return api.Lease{ID: of.ID, Fence: 1, Granted: time.Now()}, err
+				return api.Lease{ID: a.Key.ID, Fence: 1, Granted: time.Now()}, err
 			}
 			continue
 		}
@@ -304,17 +306,17 @@ func (o oneLease) Acquire(ctx context.Context, of Claim) (api.Lease, error) {
 	}
 }
 
-func (o oneLease) Hand(_ context.Context, of Claim, _ process.ID) (api.Lease, error) {
-	return api.Lease{ID: of.ID, Fence: 1}, o.l.step(func() error { return nil })
+func (o oneLease) Hand(_ context.Context, a run.Ask, _ uint64, _ process.ID) (api.Lease, error) {
+	return api.Lease{ID: a.Key.ID, Fence: 1}, o.l.step(func() error { return nil })
 }
 
-func (o oneLease) Release(of Claim) {
+func (o oneLease) Release(k lease.Key, _ uint64, _ string) {
 	h := o.l.h
 	_ = o.l.step(func() error {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if h.lease.ID == of.ID {
-			h.lease = Claim{}
+		if h.lease == k {
+			h.lease = lease.Key{}
 			close(h.freed)
 			h.freed = make(chan struct{})
 		}
@@ -322,23 +324,22 @@ func (o oneLease) Release(of Claim) {
 	})
 }
 
-func (o oneLease) End(Claim, access.Actor) error             { return nil }
-func (o oneLease) Stands(Claim) bool                         { return true }
-func (o oneLease) Signal(Claim, string)                      {}
-func (o oneLease) Ends(Claim) (time.Time, bool)              { return time.Time{}, false }
-func (o oneLease) Learn(Claim, *job.Outcome, *job.Task) bool { return true }
+func (o oneLease) End(lease.Key, uint64, access.Actor, string) error     { return nil }
+func (o oneLease) Claim(lease.Key, uint64) bool                          { return true }
+func (o oneLease) Signal(lease.Key, uint64, int, string)                 {}
+func (o oneLease) Ends(lease.Key, uint64) (time.Time, bool)              { return time.Time{}, false }
+func (o oneLease) Learn(*job.Spec, string, *job.Outcome, *job.Task) bool { return true }
 
-func (o oneLease) Claim(Claim)          {}
 func (o oneLease) Taken(*job.Spec) bool { return false }
 
-func (o oneLease) Claims() []Claimed {
+func (o oneLease) List(lease.RunKind) []run.Held {
 	h := o.l.h
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.lease.ID == "" {
 		return nil
 	}
-	return []Claimed{{ID: h.lease.ID, UID: h.lease.Spec.UID, Fence: 1, OfJob: true}}
+	return []run.Held{{Key: h.lease, Fence: 1}}
 }
 
 // submit submits a job whose command notes that it runs, until a keeper has taken it.
@@ -416,7 +417,9 @@ func (h *house) play() {
 	if l != born && len(left) > 0 { // a minder of one that was killed came when its run was over
 		h.start()
 		for ; err == nil && len(left) > 0 && patience.Err() == nil; left, err = h.starter.List() {
-			h.revive().removeOldRuns()
+			l := h.revive()
+			<-l.begun
+			l.Runs().Tidy()
 			time.Sleep(10 * time.Millisecond)
 		}
 		h.life.stop()

@@ -485,7 +485,7 @@ func submittedEvent(j *kept, by gpu.By) gpu.Event {
 }
 
 // startedEvent says that a task has begun.
-func startedEvent(r run) gpu.Event {
+func startedEvent(r attempt) gpu.Event {
 	t, id := r.task(r.index), r.TaskID(r.index)
 	return gpu.Event{
 		Time: t.Started, Code: gpu.EventJobStarted, Severity: gpu.Note, User: r.User, Lease: id, Text: id + " has begun.",

@@ -54,7 +54,7 @@ func TestEveryRunHasAWayOut(t *testing.T) {
 			}
 		})
 		if told && fence != 0 {
-			w.daemon.LeaseEnded(id, 1000, fence, "it was released")
+			w.daemon.Runs().LeaseEnded(fence, "it was released")
 		}
 	}
 	for cause, happen := range map[string]func(*world, job.Ref){

@@ -22,6 +22,8 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/job"
+	"github.com/berth-gpu/berth/internal/job/run"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/runs"
 	"github.com/berth-gpu/berth/internal/when"
@@ -47,7 +49,7 @@ type world struct {
 	script   func(run, id string, try int) plan
 	events   []gpu.Event
 	limits   Limits
-	learns   func(Claim)       // called when a run has ended; may be nil
+	learns   func(id string)   // called when a run has ended; may be nil
 	wrote    func(entries int) // called with the size of each group; may be nil
 	asked    func()            // called before somebody hears of them; may be nil
 	refused  error             // why no minder can be started; nil if one can
@@ -76,6 +78,7 @@ type plan struct {
 }
 
 type held struct {
+	key   lease.Key
 	uid   int
 	fence uint64
 	pid   int
@@ -271,15 +274,15 @@ func (m *memory) Close() error { return nil }
 // desk gives out leases, as many as there is room for.
 type desk struct{ d *daemon }
 
-func (s desk) Acquire(ctx context.Context, of Claim) (api.Lease, error) {
+func (s desk) Acquire(ctx context.Context, a run.Ask) (api.Lease, error) {
 	w := s.d.w
 	for {
 		var l *held
 		err := s.d.step(func() error {
-			if l = w.leases[of.ID]; l == nil && len(w.leases) < w.room && w.first(of) {
+			if l = w.leases[a.Key.ID]; l == nil && len(w.leases) < w.room && w.first(a) {
 				w.number++
-				l = &held{uid: of.Spec.UID, fence: uint64(w.number), task: of.ID}
-				w.leases[of.ID] = l
+				l = &held{key: a.Key, uid: a.Key.UID, fence: uint64(w.number), task: a.Key.ID}
+				w.leases[a.Key.ID] = l
 			}
 			return nil
 		})
@@ -292,7 +295,7 @@ func (s desk) Acquire(ctx context.Context, of Claim) (api.Lease, error) {
 			if err != nil {
 				return api.Lease{}, err
 			}
-			return api.Lease{ID: of.ID, Fence: l.fence, Granted: time.Now(), Parts: []api.LeasePart{{GPU: "GPU-1", Memory: 1000}}}, nil
+			return api.Lease{ID: a.Key.ID, Fence: l.fence, Granted: time.Now(), Parts: []api.LeasePart{{GPU: "GPU-1", Memory: 1000}}}, nil
 		}
 		select {
 		case <-ctx.Done():
@@ -303,11 +306,11 @@ func (s desk) Acquire(ctx context.Context, of Claim) (api.Lease, error) {
 }
 
 // first reports whether nobody waits who is older.
-func (w *world) first(of Claim) bool {
+func (w *world) first(of run.Ask) bool {
 	older := func(k *Keeper) bool {
 		for _, j := range k.jobs {
 			for i, here := range j.queued {
-				if j.TaskID(i) != of.ID && here.since.Before(of.Since) && w.leases[j.TaskID(i)] == nil {
+				if j.TaskID(i) != of.Key.ID && here.since.Before(of.Since) && w.leases[j.TaskID(i)] == nil {
 					return true
 				}
 			}
@@ -322,41 +325,49 @@ func (w *world) first(of Claim) bool {
 	return !older(k)
 }
 
-func (s desk) Hand(_ context.Context, of Claim, id process.ID) (l api.Lease, err error) {
+// of returns a lease, if it stands. The caller holds mu.
+func (w *world) of(k lease.Key, fence uint64) *held {
+	if h := w.leases[k.ID]; h != nil && (fence == 0 || h.fence == fence) {
+		return h
+	}
+	return nil
+}
+
+func (s desk) Hand(_ context.Context, a run.Ask, fence uint64, id process.ID) (l api.Lease, err error) {
 	err = s.d.step(func() error {
-		h := s.d.w.leases[of.ID]
-		if h == nil || h.fence != of.Task.Fence {
+		h := s.d.w.of(a.Key, fence)
+		if h == nil {
 			return runs.ErrNoLease
 		}
 		if s.d.w.unhanded != nil {
 			return s.d.w.unhanded
 		}
 		h.pid = id.PID
-		l = api.Lease{ID: of.ID, Fence: h.fence}
+		l = api.Lease{ID: a.Key.ID, Fence: h.fence}
 		return nil
 	})
 	return l, err
 }
 
-func (s desk) Release(of Claim) {
+func (s desk) Release(k lease.Key, fence uint64, _ string) {
 	_ = s.d.step(func() error {
-		if h := s.d.w.leases[of.ID]; h != nil && (of.Task.Fence == 0 || h.fence == of.Task.Fence) {
-			delete(s.d.w.leases, of.ID)
+		if s.d.w.of(k, fence) != nil {
+			delete(s.d.w.leases, k.ID)
 		}
 		return nil
 	})
 }
 
-func (s desk) End(of Claim, _ access.Actor) error {
+func (s desk) End(k lease.Key, fence uint64, _ access.Actor, _ string) error {
 	return s.d.step(func() error {
-		h := s.d.w.leases[of.ID]
+		h := s.d.w.of(k, fence)
 		switch {
 		case s.d.w.unended != nil:
 			return s.d.w.unended
-		case h == nil || h.fence != of.Task.Fence:
+		case h == nil:
 			return runs.ErrNoLease
 		case h.pid == 0: // a lease that nobody uses ends at once
-			delete(s.d.w.leases, of.ID)
+			delete(s.d.w.leases, k.ID)
 		}
 		for name, r := range s.d.w.runs {
 			if h.pid != 0 && r.record.PID == h.pid {
@@ -367,50 +378,48 @@ func (s desk) End(of Claim, _ access.Actor) error {
 	})
 }
 
-func (s desk) Stands(of Claim) bool {
-	s.d.w.mu.Lock()
-	defer s.d.w.mu.Unlock()
-	h := s.d.w.leases[of.ID]
-	return h != nil && h.fence == of.Task.Fence
-}
-
-func (s desk) Signal(of Claim, signal string) {
+func (s desk) Signal(k lease.Key, _ uint64, _ int, signal string) {
 	_ = s.d.step(func() error {
-		s.d.w.events = append(s.d.w.events, gpu.Event{Text: of.ID + " gets " + signal})
+		s.d.w.events = append(s.d.w.events, gpu.Event{Text: k.ID + " gets " + signal})
 		return nil
 	})
 }
 
-func (s desk) Ends(of Claim) (time.Time, bool) {
+func (s desk) Ends(k lease.Key, fence uint64) (time.Time, bool) {
+	task, _ := s.d.find(fmt.Sprintf("%d.%d.1", k.Run.Number, k.Run.Task))
+	limit, limited := task.Lease.TimeLimit.Get()
 	s.d.w.mu.Lock()
 	defer s.d.w.mu.Unlock()
-	limit, limited := of.Spec.Lease.TimeLimit.Get()
-	return of.Task.Granted.Add(time.Duration(limit)*time.Second + s.d.w.parked + s.d.w.moved), limited && s.d.w.parked >= 0
+	return task.task(task.index).Granted.Add(time.Duration(limit)*time.Second + s.d.w.parked + s.d.w.moved), limited && s.d.w.parked >= 0
 }
 
-func (s desk) Learn(of Claim, _ *job.Outcome, _ *job.Task) bool {
+func (s desk) Learn(_ *job.Spec, id string, _ *job.Outcome, _ *job.Task) bool {
 	if s.d.w.learns != nil {
-		s.d.w.learns(of)
+		s.d.w.learns(id)
 	}
 	return true
 }
 
-func (s desk) Claims() (all []Claimed) {
+func (s desk) List(lease.RunKind) (all []run.Held) {
 	s.d.w.mu.Lock()
 	defer s.d.w.mu.Unlock()
-	for id, h := range s.d.w.leases {
-		all = append(all, Claimed{ID: id, UID: h.uid, Fence: h.fence, OfJob: !h.old, Bound: h.pid != 0})
+	for _, h := range s.d.w.leases {
+		if !h.old {
+			all = append(all, run.Held{Key: h.key, Fence: h.fence, Bound: h.pid != 0})
+		}
 	}
 	return all
 }
 
-func (s desk) Claim(of Claim) {
+func (s desk) Claim(k lease.Key, fence uint64) (stands bool) {
 	_ = s.d.step(func() error {
-		if h := s.d.w.leases[of.ID]; h != nil && h.fence == of.Task.Fence {
+		h := s.d.w.of(k, fence)
+		if stands = h != nil; stands {
 			h.old = false
 		}
 		return nil
 	})
+	return stands
 }
 
 func (s desk) Taken(spec *job.Spec) bool {
@@ -541,7 +550,7 @@ func (w *world) mind(name string, id process.ID) {
 			return
 		}
 		var err error
-		if order, err = d.Order(name, r.record.Minder()); err == nil && !d.isDead() {
+		if order, err = d.Runs().Order(name, r.record.Minder()); err == nil && !d.isDead() {
 			break
 		} else if errors.Is(err, runs.ErrNoOrder) && !d.isDead() {
 			time.Sleep(50 * time.Millisecond) // it writes that down

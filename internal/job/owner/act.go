@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/job/run"
 	"github.com/berth-gpu/berth/internal/job/service"
+	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/runs"
 	"github.com/berth-gpu/berth/internal/text/words"
@@ -19,12 +20,8 @@ import (
 )
 
 const (
-	// lookAfter is when the owner looks again at a minder that nobody watches, and
-	// beginWithin how long a minder may take to ask for its order.
-	lookAfter   = 3 * time.Second
-	beginWithin = 30 * time.Second
-	// endAgain is when a program that lives is told to end again.
-	endAgain = 15 * time.Second
+	// followAgain is when a log is read again whose reader has ended.
+	followAgain = 3 * time.Second
 	// callWithin is how long the calls for sleep or wake may take, and freedWithin how long
 	// after them the memory may take to be free. It is measured every freedPause.
 	callWithin  = 2 * time.Minute
@@ -36,8 +33,6 @@ const (
 	linesWithin = 5 * time.Second
 	// logParts is how many older parts of a log are kept.
 	logParts = 3
-	// tidyAfter is how often records of runs that nobody needs are removed.
-	tidyAfter = time.Hour
 	// startedPause is how often a record is read until it says that the command has begun.
 	startedPause = 100 * time.Millisecond
 )
@@ -46,9 +41,9 @@ const (
 func (o *Owner) act(s *owned, a service.Act) {
 	switch a {
 	case service.Acquire:
-		o.acquire(s)
+		o.runs.Ask(askFor(&s.life))
 	case service.Launch:
-		o.launch(s)
+		o.runs.Start(runOf(s.life.Instance))
 	case service.Probe:
 		o.probe(s)
 	case service.Open:
@@ -74,7 +69,7 @@ func (o *Owner) act(s *owned, a service.Act) {
 	}
 }
 
-// beside does something that takes time, and then, in the goroutine that decides, what it
+// beside does something that takes time, and then, while nobody else decides, what it
 // returns, if nothing has happened to the service meanwhile. Its context ends when
 // something happens to the service.
 func (o *Owner) beside(s *owned, work func(context.Context) func()) {
@@ -83,10 +78,11 @@ func (o *Owner) beside(s *owned, work func(context.Context) func()) {
 	s.cancel = func() { before(); cancel() }
 	o.busy.Go(func() {
 		then := work(ctx)
-		o.post(func() {
+		_ = o.decide(func() error {
 			if cancel(); s.turn == turn && then != nil {
 				then()
 			}
+			return nil
 		})
 	})
 }
@@ -96,28 +92,54 @@ func (o *Owner) fail(s *owned, e service.Event, why string, lines []string) {
 	o.surely(s, e, service.Facts{}, func(l *service.Life) { l.Fail(why, lines, time.Now()) })
 }
 
-// acquire asks for the lease of a service.
-func (o *Owner) acquire(s *owned) {
-	a, done, given := askFor(&s.life), make(chan struct{}), s.life.Instance.Spec.Port
-	s.acquiring = done
-	o.beside(s, func(ctx context.Context) func() {
-		defer close(done)
-		l, err := o.leases.Acquire(ctx, a)
-		for later.Passes(err) && pause(ctx, later.After(err, brokenPause)) {
-			l, err = o.leases.Acquire(ctx, a)
+// Happened implements run.Book.
+func (o *Owner) Happened(e run.Event) (again time.Duration) {
+	_ = o.decide(func() error {
+		s := o.serviceOf(e.Key)
+		if s == nil {
+			if e.What == run.Forgotten {
+				o.forgotten(e.Key)
+			}
+			return nil
 		}
+		switch e.What {
+		case run.Granted:
+			o.granted(s, e.Lease)
+		case run.Refused:
+			if s.life.State == service.Waiting {
+				o.refused(s, e.Err)
+			}
+		case run.Unstarted:
+			o.ended(s, runs.Record{}, "no minder could be started: "+e.Err.Error())
+		case run.Lives:
+			o.noteLog(s, e.Record.Output)
+		case run.Unended:
+			o.Log.Warn("the programs of a service could not be ended", "service", s.name, "error", e.Err)
+		case run.Lost:
+			if s.life.State != service.Leaving || s.life.Instance.Way != service.Stop { // else it is ending
+				o.fail(s, service.Lost, strings.TrimSuffix("its lease has ended: "+e.Why, ": "), nil)
+			}
+		case run.Ended:
+			o.ended(s, e.Record, e.Why)
+		}
+		return nil
+	})
+	return 0
+}
+
+// granted takes in that a service has got its lease. Its server needs a port.
+func (o *Owner) granted(s *owned, l api.Lease) {
+	given := s.life.Instance.Spec.Port
+	o.beside(s, func(ctx context.Context) func() {
 		port := given
-		for err == nil && port == 0 {
+		for port == 0 {
 			free, none := o.FreePort()
 			switch {
 			case none == nil && !o.takenPort(free):
 				port = free
 			case none != nil && !pause(ctx, brokenPause): // it is no fault of the service
-				err = none
+				return nil
 			}
-		}
-		if err != nil {
-			return func() { o.fail(s, service.Refused, "it got no lease: "+err.Error(), nil) }
 		}
 		return func() {
 			o.surely(s, service.Granted, service.Facts{}, func(life *service.Life) {
@@ -128,6 +150,20 @@ func (o *Owner) acquire(s *owned) {
 				}
 			})
 		}
+	})
+}
+
+// refused takes in that a service gets no lease, or asks again if that passes.
+func (o *Owner) refused(s *owned, err error) {
+	if !later.Passes(err) {
+		o.fail(s, service.Refused, "it got no lease: "+err.Error(), nil)
+		return
+	}
+	o.beside(s, func(ctx context.Context) func() {
+		if !pause(ctx, later.After(err, brokenPause)) {
+			return nil
+		}
+		return func() { o.runs.Ask(askFor(&s.life)) }
 	})
 }
 
@@ -155,26 +191,18 @@ func (o *Owner) takenPort(port int) bool {
 	return false
 }
 
-// pay gives a lease back and forgets a run, after the request for the lease was answered.
-func (o *Owner) pay(d debt, answered chan struct{}) {
-	o.busy.Go(func() {
-		if answered != nil {
-			<-answered
+// pay gives a lease back and forgets a run.
+func (o *Owner) pay(d debt) {
+	o.runs.Forget(run.Run{Name: d.Run, Key: d.keyOf(), Fence: d.Fence}, "the program of its service has ended, or is not needed")
+}
+
+// forgotten takes in that a lease was given back.
+func (o *Owner) forgotten(k lease.Key) {
+	for _, d := range o.debts {
+		if d.keyOf() == k {
+			o.paid(d)
 		}
-		k, fence := d.keyOf(), d.Fence
-		if fence == 0 {
-			fence, _ = o.leases.Stands(k, 0)
-		}
-		if fence != 0 {
-			o.leases.Release(k, fence, "the program of its service has ended, or is not needed")
-		}
-		if d.Run != "" {
-			if err := o.Minders.Remove(d.Run); err != nil {
-				o.Log.Warn("the record of a run cannot be removed", "service", d.Service, "error", err)
-			}
-		}
-		o.post(func() { o.paid(d) })
-	})
+	}
 }
 
 // paid notes that a debt is none any more.
@@ -186,95 +214,13 @@ func (o *Owner) paid(d debt) {
 		}
 	}
 	if err := o.write(nil, nil, rest); err != nil {
-		o.after(brokenPause, func() { o.paid(d) })
+		o.runs.After(brokenPause, paid{d})
 	}
-}
-
-// launch starts a minder for a service that has its lease.
-func (o *Owner) launch(s *owned) {
-	run, number, turn := s.life.Instance.Run(), s.life.Instance.Number, s.turn
-	o.busy.Go(func() {
-		id, err := o.Minders.Start(o.running, run, runs.Limits{})
-		o.post(func() {
-			switch {
-			case !s.is(number):
-			case err != nil:
-				o.Log.Warn("a minder could not be started", "service", s.name, "error", err)
-				o.look(s, "no minder could be started: "+err.Error())
-			default:
-				o.watch(s, id)
-			}
-		})
-	})
-	o.after(beginWithin, func() {
-		if s.turn == turn {
-			o.look(s, "its minder did not begin within "+words.Duration(beginWithin))
-		}
-	})
 }
 
 // is reports whether the service still is in this run.
 func (s *owned) is(number int64) bool {
 	return s.life.Instance != nil && s.life.Instance.Number == number
-}
-
-// watch has the end of a minder noticed, once.
-func (o *Owner) watch(s *owned, id process.ID) {
-	if s.watched == id && id != (process.ID{}) {
-		return
-	}
-	number := s.life.Instance.Number
-	s.watched = id
-	_, err := o.Minders.Watch(id, func() {
-		o.post(func() {
-			if s.watched == id {
-				s.watched = process.ID{}
-			}
-			if s.is(number) {
-				o.look(s, "its minder ended before it began")
-			}
-		})
-	})
-	if err != nil {
-		s.watched = process.ID{}
-	}
-	switch {
-	case errors.Is(err, process.ErrGone):
-		o.look(s, "its minder ended before it began")
-	case err != nil: // too many open files, perhaps
-		o.after(lookAfter, func() {
-			if s.is(number) {
-				o.watch(s, id)
-			}
-		})
-	}
-}
-
-// look looks what became of a run. Unbegun is why it failed if no minder has begun; if
-// that is empty, one is started.
-func (o *Owner) look(s *owned, unbegun string) {
-	run, number := s.life.Instance.Run(), s.life.Instance.Number
-	o.busy.Go(func() {
-		record, alive, err := o.Minders.Read(run)
-		o.post(func() {
-			switch {
-			case !s.is(number):
-			case err != nil, alive && record.PID == 0: // it has locked the record, and writes it at once
-				o.after(lookAfter, func() {
-					if s.is(number) {
-						o.look(s, unbegun)
-					}
-				})
-			case alive:
-				o.noteLog(s, record.Output)
-				o.watch(s, record.Minder())
-			case record.PID == 0 && unbegun == "" && s.life.State == service.Starting:
-				o.launch(s)
-			default:
-				o.ended(s, record, unbegun)
-			}
-		})
-	})
 }
 
 // noteLog notes where the log of a program is.
@@ -295,9 +241,9 @@ func (o *Owner) ended(s *owned, record runs.Record, unbegun string) {
 	rebooted := record.Boot != "" && record.Boot != o.Boot || record.Shutdown
 	o.busy.Go(func() {
 		lines := o.lines(&spec, path)
-		o.post(func() {
+		_ = o.decide(func() error {
 			if !s.is(number) {
-				return
+				return nil
 			}
 			at := o.situation(s, time.Now())
 			f := service.Facts{Expected: rebooted || s.life.MustGo(&at) != ""}
@@ -318,6 +264,7 @@ func (o *Owner) ended(s *owned, record runs.Record, unbegun string) {
 					service.Took(&l.Took.Stop, time.Since(s.ending))
 				}
 			})
+			return nil
 		})
 	})
 }
@@ -366,10 +313,11 @@ func (o *Owner) probe(s *owned) {
 		ctx, cancel := context.WithTimeout(ctx, left+hearWithin) // a front says until then what its server last did
 		defer cancel()
 		path := o.awaitLog(ctx, i.Run())
-		o.post(func() {
+		_ = o.decide(func() error {
 			if s.is(number) {
 				o.noteLog(s, path)
 			}
+			return nil
 		})
 		var err error
 		if text := i.Spec.Ready.Log; text != "" {
@@ -414,7 +362,7 @@ func (o *Owner) awaitLine(ctx context.Context, within time.Duration, spec *servi
 	defer cancel()
 	found := false
 	var unread error
-	for again := true; again; again = !found && pause(ctx, lookAfter) {
+	for again := true; again; again = !found && pause(ctx, followAgain) {
 		err := o.Follow(ctx, spec, path, func(line string) bool {
 			found = found || strings.Contains(line, text)
 			return !found
@@ -586,10 +534,11 @@ func (o *Owner) wake(s *owned) {
 			}
 			return func() { o.fail(s, service.Fails, "its memory could not be leased again: "+err.Error(), nil) }
 		}
-		o.post(func() {
+		_ = o.decide(func() error {
 			if s.turn == turn {
 				o.set(func() { s.growing = false })
 			}
+			return nil
 		})
 		began := time.Now()
 		if err := o.call(o.running, epoch, &i, i.Spec.Wake); err != nil { // it is about to come, whoever leaves
@@ -610,70 +559,50 @@ func (o *Owner) call(ctx context.Context, epoch api.FrontEpoch, i *service.Insta
 	return o.send(ctx, api.FrontOrder{Call: &api.FrontCall{FrontEpoch: epoch, Port: i.Port, UID: i.Spec.UID, Calls: calls, Timeout: callWithin.Seconds()}})
 }
 
-// end ends the programs of a service, until they have ended.
+// end ends the programs of a service.
 func (o *Owner) end(s *owned) {
-	k, fence, run, why, turn := keyOf(s.life.Instance), s.life.Instance.Fence, s.life.Instance.Run(), s.life.Why, s.turn
 	if s.ending.IsZero() || s.ending.Before(s.life.Since) {
 		s.ending = time.Now()
 	}
-	o.busy.Go(func() {
-		err := o.leases.End(k, fence, access.Daemon(), why)
-		// A lease that has ended, and one that is not bound to the minder yet, end no
-		// program. Whoever has no lease may not go on, and a command that has not begun
-		// loses nothing.
-		if record, alive, unread := o.Minders.Read(run); unread == nil && alive && record.PID != 0 && (errors.Is(err, runs.ErrNoLease) || record.Started.IsZero()) {
-			err = o.Minders.Kill(record.Minder())
-		}
-		if err != nil && !errors.Is(err, runs.ErrNoLease) && !errors.Is(err, process.ErrGone) {
-			o.Log.Warn("the programs of a service could not be ended", "service", s.name, "error", err)
-		}
-		o.post(func() {
-			if s.turn == turn {
-				o.look(s, "no minder has begun")
-			}
-		})
-	})
-	o.after(endAgain, func() {
-		if s.turn == turn {
-			o.end(s)
-		}
-	})
+	o.runs.End(s.life.Instance.Run(), access.Daemon(), s.life.Why)
 }
 
-// Order returns what a minder has to run. Caller is the process that asks; it must be the
-// one that has locked the record of the run. The lease is bound to it.
-func (o *Owner) Order(run string, caller process.ID) (api.MinderOrder, error) {
-	<-o.begun
-	record, alive, err := o.Minders.Read(run)
-	if err != nil {
-		return api.MinderOrder{}, err
-	}
-	if !alive || record.Minder() != caller || record.Boot != o.Boot || !record.Started.IsZero() {
-		return api.MinderOrder{}, fmt.Errorf("%w: process %d does not mind it", runs.ErrNoOrder, caller.PID)
-	}
-	var s *owned
-	var life service.Life
-	err = o.ask(o.running, func() error {
-		for _, each := range o.services {
-			if each.life.State == service.Starting && each.life.Instance.Run() == run {
-				s, life = each, each.life
-				return nil
-			}
+// Runs returns the runs of services.
+func (o *Owner) Runs() *run.Runs { return o.runs }
+
+// starting returns the service that starts in a run.
+func (o *Owner) starting(name string) *owned {
+	for _, s := range o.services {
+		if s.life.State == service.Starting && s.life.Instance.Run() == name {
+			return s
 		}
-		return runs.ErrNoOrder
+	}
+	return nil
+}
+
+// Order implements run.Book.
+func (o *Owner) Order(name string) (order run.Order, err error) {
+	err = o.decide(func() error {
+		s := o.starting(name)
+		if s == nil {
+			return runs.ErrNoOrder
+		}
+		i := s.life.Instance
+		order = run.Order{Ask: askFor(&s.life), Fence: i.Fence, MinderOrder: api.MinderOrder{
+			User: i.Spec.User, UID: i.Spec.UID, Command: i.Words(i.Spec.Command), Directory: i.Spec.Directory,
+			Variables: append(i.Words(i.Spec.Environment), "BERTH_SERVICE="+s.name), Umask: 0o022, Log: "berth-" + s.name + ".log", Parts: logParts,
+		}}
+		return nil
 	})
-	if err != nil {
-		return api.MinderOrder{}, stopped(o, err)
-	}
-	i := life.Instance
-	account, err := o.Account(i.Spec.User, i.Spec.UID)
-	var l api.Lease
-	if err == nil {
-		l, err = o.leases.Hand(o.running, keyOf(i), i.Fence, askFor(&life), caller)
-	}
-	err = o.ask(o.running, func() error {
+	return order, err
+}
+
+// Ordered implements run.Book.
+func (o *Owner) Ordered(name string, minder process.ID, err error) error {
+	return o.decide(func() error {
+		s := o.starting(name)
 		switch {
-		case !s.is(i.Number) || s.life.State != service.Starting:
+		case s == nil:
 			return runs.ErrNoOrder
 		case later.Passes(err): // the minder asks again, until start_timeout is over
 			o.set(func() { s.unready = err.Error() })
@@ -690,50 +619,13 @@ func (o *Owner) Order(run string, caller process.ID) (api.MinderOrder, error) {
 			}
 			return runs.ErrNoOrder
 		}
-		return o.happen(s, service.Ordered, service.Facts{}, func(l *service.Life) { l.Instance.PID, l.Instance.Ordered = caller.PID, time.Now() })
-	})
-	if err != nil {
-		return api.MinderOrder{}, stopped(o, err)
-	}
-	return api.MinderOrder{
-		Version: api.MinderVersion, Run: run, User: i.Spec.User, UID: i.Spec.UID, Account: &account, Command: i.Words(i.Spec.Command), Directory: i.Spec.Directory,
-		Variables: append(i.Words(i.Spec.Environment), "BERTH_SERVICE="+s.name), Umask: 0o022, Lease: l, Log: "berth-" + s.name + ".log", Parts: logParts,
-	}, nil
-}
-
-// stopped returns the error for callers of an owner that ends, which the next daemon
-// answers.
-func stopped(o *Owner, err error) error {
-	if o.running.Err() != nil {
-		return runs.ErrStopped
-	}
-	return err
-}
-
-// LeaseEnded notes that a lease has ended. It does not wait: the ledger calls it.
-func (o *Owner) LeaseEnded(fence uint64, why string) {
-	o.mu.RLock()
-	none := len(o.services) == 0
-	o.mu.RUnlock()
-	if none { // a service is here before it asks for a lease
-		return
-	}
-	o.post(func() {
-		if s := o.holding(fence); s != nil {
-			o.lost(s, why)
-		}
+		return o.happen(s, service.Ordered, service.Facts{}, func(l *service.Life) { l.Instance.PID, l.Instance.Ordered = minder.PID, time.Now() })
 	})
 }
 
 // LeaseMoved notes that a lease was parked or resumed, perhaps by something else than the
 // owner. It does not wait: the ledger calls it.
-func (o *Owner) LeaseMoved(fence uint64) {
-	o.post(func() {
-		if s := o.holding(fence); s != nil {
-			o.follow(s)
-		}
-	})
-}
+func (o *Owner) LeaseMoved(fence uint64) { o.runs.Send(moved{fence}) }
 
 // follow takes a service to where the ledger says that its lease is, if the owner has not
 // sent it there. One that was brought back is called, as by a person, so that nothing gives
@@ -757,24 +649,6 @@ func (o *Owner) follow(s *owned) {
 	}
 }
 
-// lost takes in that the lease of a service has ended, perhaps because its program has.
-func (o *Owner) lost(s *owned, why string) {
-	run, number := s.life.Instance.Run(), s.life.Instance.Number
-	o.busy.Go(func() {
-		record, alive, err := o.Minders.Read(run)
-		o.post(func() {
-			switch {
-			case !s.is(number) || !s.life.State.Leases():
-			case err == nil && !alive:
-				o.ended(s, record, "its lease ended before it began: "+why)
-			case s.life.State == service.Leaving && s.life.Instance.Way == service.Stop: // it is ending
-			default:
-				o.fail(s, service.Lost, "its lease has ended: "+why, nil)
-			}
-		})
-	})
-}
-
 // recover goes on with what the last daemon left.
 func (o *Owner) recover() {
 	now := time.Now()
@@ -782,23 +656,21 @@ func (o *Owner) recover() {
 		f.until = now.Add(patience)
 	}
 	for _, d := range o.debts {
-		o.pay(d, nil)
+		o.pay(d)
 	}
 	for _, name := range o.names() {
 		s := o.services[name]
 		s.left = now
 		i := s.life.Instance
 		if s.life.State == service.Waiting {
-			o.acquire(s)
+			o.runs.Ask(askFor(&s.life))
 		}
 		if !s.life.State.Leases() {
 			continue
 		}
-		o.leases.Claim(keyOf(i), i.Fence)
-		if _, stands := o.leases.Stands(keyOf(i), i.Fence); !stands {
-			o.lost(s, "it ended while the daemon was away")
-		}
-		o.look(s, "")
+		again := runOf(i)
+		again.Begun = s.life.State != service.Starting || !i.Ordered.IsZero()
+		o.runs.Resume(again)
 		switch {
 		case s.life.State == service.Starting && !i.Ordered.IsZero():
 			o.probe(s)
@@ -816,31 +688,4 @@ func (o *Owner) recover() {
 			o.follow(s)
 		}
 	}
-	o.removeOldRuns()
-}
-
-// removeOldRuns removes the records of runs that no service is in, now and then: a minder
-// that begins after its service was given up leaves one.
-func (o *Owner) removeOldRuns() {
-	o.after(tidyAfter, o.removeOldRuns)
-	o.busy.Go(func() {
-		names, err := o.Minders.List()
-		if err != nil {
-			o.Log.Warn("the records of runs cannot be listed", "error", err)
-		}
-		o.post(func() {
-			for _, s := range o.services {
-				if s.life.Instance != nil {
-					names = slices.DeleteFunc(names, func(name string) bool { return name == s.life.Instance.Run() })
-				}
-			}
-			o.busy.Go(func() { // what is left of them may take long to end
-				for _, name := range names {
-					if _, alive, err := o.Minders.Read(name); err == nil && !alive && o.running.Err() == nil {
-						_ = o.Minders.Remove(name) // else the next start does
-					}
-				}
-			})
-		})
-	})
 }

@@ -95,8 +95,8 @@ var ErrReplaced = errors.New("the front asked again, or reads too slowly")
 // first has all services.
 func (o *Owner) Orders(ctx context.Context, name string, send func(api.FrontOrder) error) error {
 	st := &stream{ready: make(chan struct{}, 1)}
-	defer o.post(func() { o.disconnect(name, st) })
-	if err := o.ask(ctx, func() error { return o.connect(name, st) }); err != nil {
+	defer func() { _ = o.decide(func() error { o.disconnect(name, st); return nil }) }()
+	if err := o.decide(func() error { return o.connect(name, st) }); err != nil {
 		return err
 	}
 	for {
@@ -113,7 +113,7 @@ func (o *Owner) Orders(ctx context.Context, name string, send func(api.FrontOrde
 		case <-st.ready:
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-o.over:
+		case <-o.running.Done():
 			return runs.ErrStopped
 		}
 	}
@@ -217,12 +217,15 @@ func (o *Owner) order(order api.FrontOrder) {
 func (o *Owner) send(ctx context.Context, order api.FrontOrder) error {
 	e := &errand{order: order, done: make(chan api.FrontOutcome, 1)}
 	id := ""
-	defer o.post(func() { // also if ctx ended before it was taken in
-		if o.errands[id] == e {
-			delete(o.errands, id)
-		}
-	})
-	if err := o.ask(ctx, func() error {
+	defer func() {
+		_ = o.decide(func() error {
+			if o.errands[id] == e {
+				delete(o.errands, id)
+			}
+			return nil
+		})
+	}()
+	if err := o.decide(func() error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -246,7 +249,7 @@ func (o *Owner) send(ctx context.Context, order api.FrontOrder) error {
 		}
 		return errors.New(done.Error)
 	case <-ctx.Done():
-	case <-o.over:
+	case <-o.running.Done():
 		return runs.ErrStopped
 	}
 	if o.isConnected() {
@@ -260,8 +263,8 @@ func (o *Owner) send(ctx context.Context, order api.FrontOrder) error {
 func (o *Owner) heard() {
 	ctx, cancel := context.WithTimeout(o.running, hearWithin)
 	defer cancel()
-	var all []*errand
-	_ = o.ask(ctx, func() error {
+	all := map[string]*errand{}
+	_ = o.decide(func() error {
 		for _, f := range o.fronts {
 			if f.stream == nil {
 				continue
@@ -269,22 +272,23 @@ func (o *Owner) heard() {
 			o.errandsSum++
 			id := "heard-" + strconv.Itoa(o.errandsSum)
 			e := &errand{order: api.FrontOrder{Call: &api.FrontCall{ID: id, Calls: []api.FrontHTTPCall{}, Timeout: 1}}, to: f, done: make(chan api.FrontOutcome, 1)}
-			o.errands[id], all = e, append(all, e)
+			o.errands[id], all[id] = e, e
 			f.stream.put(e.order)
-			o.after(hearWithin, func() { delete(o.errands, id) })
 		}
 		return nil
 	})
-	if ctx.Err() != nil {
-		return
-	}
 	for _, e := range all {
 		select {
 		case <-e.done:
 		case <-ctx.Done():
-			return
 		}
 	}
+	_ = o.decide(func() error {
+		for id := range all {
+			delete(o.errands, id)
+		}
+		return nil
+	})
 }
 
 func probeID(e api.FrontEpoch) string {
@@ -317,7 +321,7 @@ func (o *Owner) assign(e *errand) {
 
 // Report takes in what a front reports. It returns when that is counted.
 func (o *Owner) Report(r api.FrontReports) error {
-	return o.ask(context.Background(), func() error {
+	return o.decide(func() error {
 		f := o.fronts[r.Front]
 		if f == nil {
 			return nil // it has not asked for orders, and reports everything when it does

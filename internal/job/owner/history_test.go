@@ -214,7 +214,7 @@ func (h *history) play() {
 	for range h.open {
 		<-h.done
 	}
-	time.Sleep(tidyAfter + 10*time.Minute)
+	time.Sleep(time.Hour + 10*time.Minute)
 	synctest.Wait()
 	h.tidy()
 	stop()

@@ -17,9 +17,10 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/file/fault"
+	"github.com/berth-gpu/berth/internal/job/run"
 	"github.com/berth-gpu/berth/internal/job/service"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/runs"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
@@ -28,7 +29,7 @@ import (
 type Options struct {
 	Folder  string // for services.json; it must be there
 	Boot    string // of the machine
-	Minders Minders
+	Minders run.Minders
 	Numbers func() (int64, error) // of instances, as of jobs
 	// Account looks a user up. After an error that passes a minder asks again.
 	Account  func(user string, uid int) (api.MinderAccount, error)
@@ -89,23 +90,25 @@ type debt struct {
 type Owner struct {
 	Options
 	store interface{ Save(kept) error }
-	box   mailbox
+	runs  *run.Runs
 	begun chan struct{} // closed when Run has begun; what follows is known then
-	over  chan struct{} // closed when Run ends
 
 	leases  Leases
 	running context.Context
 	busy    sync.WaitGroup // goroutines that do what takes time
 
-	// These belong to the goroutine that decides.
+	// deciding is held by whoever changes a service. It is taken before mu, and guards what
+	// follows.
+	deciding   sync.Mutex
 	configured bool // the settings are known
 	troubled   bool // services.json cannot be written
 	errands    map[string]*errand
 	errandsSum int
 	alarm      time.Time             // when to look again
+	looks      *run.Timer            // then
 	shares     map[lease.Key]float64 // by which services wait, as the ledger knows them; never changed, but replaced
 
-	// The goroutine that decides changes what follows under mu; others read it.
+	// Whoever decides changes what follows under mu; others read it.
 	mu       sync.RWMutex
 	services map[string]*owned
 	debts    []debt
@@ -124,26 +127,24 @@ type owned struct {
 	unready string    // why its minder got no order yet, though it asked
 	sum     api.FrontCounted
 
-	// These belong to the goroutine that decides.
+	// These are for whoever decides.
 	left      time.Time          // when the last waiter has left
 	turn      int                // grows with each state, so that what was begun in an earlier one is not taken in
 	cancel    context.CancelFunc // gives up what was begun in this state
 	withdrawn bool               // its return was given up
-	acquiring chan struct{}      // closed when the last request for a lease has been answered
 	ending    time.Time          // when its program was told to end
 	asking    bool               // it is closed, and berth finds out how to send it away
 	sentFor   lease.Key          // who needed its room
 	share     float64            // of the machine that its lease takes, or took last
-	watched   process.ID         // the minder whose end will be noticed
 	rests     time.Time          // until when nothing is tried again that could not be written down
+	undone    *undone            // what happens as soon as it can be written down
 }
 
-// mailbox has what is to be decided. It has no limit, so that nobody waits who puts
-// something in.
-type mailbox struct {
-	mu   sync.Mutex
-	list []func()
-	wake chan struct{} // has room for one
+// undone is an event that could not be written down.
+type undone struct {
+	event  service.Event
+	facts  service.Facts
+	change func(*service.Life)
 }
 
 // Open reads services.json. Run then goes on where the last daemon stopped. A damaged file
@@ -158,10 +159,9 @@ func Open(o Options) (*Owner, *file.Damage) {
 }
 
 func newOwner(o Options, store interface{ Save(kept) error }) *Owner {
-	return &Owner{
-		Options: o, store: store, box: mailbox{wake: make(chan struct{}, 1)}, begun: make(chan struct{}), over: make(chan struct{}),
-		errands: map[string]*errand{}, services: map[string]*owned{}, fronts: map[string]*front{},
-	}
+	w := &Owner{Options: o, store: store, begun: make(chan struct{}), errands: map[string]*errand{}, services: map[string]*owned{}, fronts: map[string]*front{}}
+	w.runs = run.New(run.Options{Kind: lease.OfService, Boot: o.Boot, Minders: o.Minders, Account: o.Account, Log: o.Log}, w)
+	return w
 }
 
 // load takes over what the file has.
@@ -198,88 +198,67 @@ const FileName = "services.json"
 
 // Run brings services and sends them away until ctx ends. Programs that run are left alone.
 func (o *Owner) Run(ctx context.Context, l Leases) error {
+	o.deciding.Lock()
 	o.leases, o.running = l, ctx
+	o.runs.Begin(ctx, l)
+	o.deciding.Unlock()
 	close(o.begun)
-	defer o.busy.Wait()
-	defer close(o.over)
-	o.drain() // the settings
-	o.recover()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		o.decide()
-		timer.Stop()
-		var alarm <-chan time.Time
-		if !o.alarm.IsZero() {
-			timer.Reset(max(time.Until(o.alarm), 0))
-			alarm = timer.C
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-alarm:
-		case <-o.box.wake:
-		}
-	}
+	_ = o.decide(func() error { o.recover(); return nil })
+	o.runs.Go()
+	o.busy.Wait()
+	return nil
 }
 
-// decide takes in what is in the mailbox, until nothing is left and every service may stay
-// as it is.
-func (o *Owner) decide() {
-	for o.running.Err() == nil && (o.drain() || o.review()) {
-	}
-}
-
-// drain takes in what is in the mailbox, and reports whether something was.
-func (o *Owner) drain() bool {
-	o.box.mu.Lock()
-	list := o.box.list
-	o.box.list = nil
-	o.box.mu.Unlock()
-	for _, do := range list {
-		if o.running.Err() != nil {
-			return true
-		}
-		do()
-	}
-	return len(list) > 0
-}
-
-// post has something decided. It does not wait.
-func (o *Owner) post(do func()) {
-	o.box.mu.Lock()
-	o.box.list = append(o.box.list, do)
-	o.box.mu.Unlock()
-	select {
-	case o.box.wake <- struct{}{}:
-	default:
-	}
-}
-
-// ask has something decided, and waits for that.
-func (o *Owner) ask(ctx context.Context, do func() error) error {
-	done := make(chan error, 1)
-	o.post(func() { done <- do() })
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-o.over:
+// decide changes services, and then lets happen what follows, until every service may stay
+// as it is. It does nothing before Run, for which it waits, and after it.
+func (o *Owner) decide(do func() error) error {
+	<-o.begun
+	defer fault.Shared()
+	o.deciding.Lock()
+	defer o.deciding.Unlock()
+	if o.running.Err() != nil {
 		return runs.ErrStopped
 	}
+	err := do()
+	for o.running.Err() == nil && o.review() {
+	}
+	o.runs.Set(&o.looks, o.alarm, look{})
+	return err
 }
 
-// after has something decided after some time.
-func (o *Owner) after(d time.Duration, do func()) {
-	o.busy.Go(func() {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			o.post(do)
-		case <-o.running.Done():
+// What the owner leaves for itself.
+type (
+	look  struct{} // something may be due
+	paid  struct{ debt }
+	moved struct{ fence uint64 }
+	sent  struct { // away
+		key    lease.Key
+		fence  uint64
+		wanter lease.Key
+		why    string
+	}
+	vacated struct {
+		gpu, why string
+		others   func() []string
+	}
+)
+
+// Due implements run.Book.
+func (o *Owner) Due(note any) {
+	_ = o.decide(func() error {
+		switch n := note.(type) {
+		case paid:
+			o.paid(n.debt)
+		case moved:
+			if s := o.holding(n.fence); s != nil {
+				o.follow(s)
+			}
+		case sent:
+			o.sendAway(n)
+		case vacated:
+			o.vacate(n)
 		}
+		return nil
 	})
 }
 
@@ -340,13 +319,8 @@ func (o *Owner) tellTrouble(err error) {
 // surely lets an event happen to a service that comes once. If it cannot be written down,
 // the same is tried again later, unless something else has happened by then.
 func (o *Owner) surely(s *owned, e service.Event, f service.Facts, change func(*service.Life)) {
-	turn := s.turn
 	if o.happen(s, e, f, change) != nil {
-		o.after(brokenPause, func() {
-			if s.turn == turn {
-				o.surely(s, e, f, change)
-			}
-		})
+		s.undone, s.rests = &undone{e, f, change}, time.Now().Add(brokenPause)
 	}
 }
 
@@ -385,7 +359,7 @@ func (o *Owner) happen(s *owned, e service.Event, f service.Facts, change func(*
 	}
 	s.turn++
 	s.cancel()
-	s.cancel, s.withdrawn, s.asking = func() {}, false, false
+	s.cancel, s.withdrawn, s.asking, s.undone = func() {}, false, false, nil
 	o.set(func() { s.growing, s.unready = false, "" })
 	o.tell(s)
 	o.tellPeople(s, &was, e)
@@ -397,7 +371,7 @@ func (o *Owner) happen(s *owned, e service.Event, f service.Facts, change func(*
 		o.act(s, a)
 	}
 	if released != nil {
-		o.pay(*released, s.acquiring)
+		o.pay(*released)
 	}
 	if o.Nudge != nil {
 		o.Nudge()
@@ -437,10 +411,16 @@ func (o *Owner) review() (happened bool) {
 		if !o.configured {
 			continue
 		}
+		turn := s.turn
+		if u := s.undone; u != nil && !now.Before(s.rests) {
+			s.undone = nil
+			o.surely(s, u.event, u.facts, u.change)
+			happened = happened || s.turn != turn
+			turn = s.turn
+		}
 		situation := o.situation(s, now)
 		e, why, at := s.life.Review(&situation)
-		turn := s.turn
-		if e != "" && now.Before(s.rests) {
+		if (e != "" || s.undone != nil) && now.Before(s.rests) {
 			o.lookAt(s.rests)
 			continue
 		}
@@ -534,7 +514,7 @@ func (o *Owner) requests(name string) (sum int) {
 // needed its room is gone.
 func (o *Owner) quiet(s *owned, now time.Time) bool {
 	if s.sentFor != (lease.Key{}) {
-		if _, stands := o.leases.Stands(s.sentFor, 0); stands && o.serviceOf(s.sentFor) == nil {
+		if o.leases.Stands(s.sentFor) && o.serviceOf(s.sentFor) == nil {
 			return false
 		}
 	}
@@ -557,42 +537,43 @@ func (o *Owner) quiet(s *owned, now time.Time) bool {
 // what has changed holds from the next start of a service. One that is not among them is
 // sent away and forgotten. It is called before Run, and at each reload.
 func (o *Owner) Configure(all []service.Spec) {
-	o.post(func() {
-		o.configured = true
-		now := map[string]*service.Spec{}
-		for i := range all {
-			now[all[i].Name] = &all[i]
-		}
-		for name, spec := range now {
-			o.set(func() { // nobody sees a service without its settings
-				if o.services[name] == nil {
-					o.services[name] = &owned{name: name, life: service.Life{State: service.Away, Since: time.Now()}, cancel: func() {}}
-				}
-				o.services[name].spec = spec
-			})
-		}
-		for _, s := range o.services {
-			if now[s.name] == nil {
-				o.set(func() { s.spec = nil })
-				o.refuse(s, gone(s.name))
+	o.deciding.Lock()
+	defer o.deciding.Unlock()
+	o.configured = true
+	now := map[string]*service.Spec{}
+	for i := range all {
+		now[all[i].Name] = &all[i]
+	}
+	for name, spec := range now {
+		o.set(func() { // nobody sees a service without its settings
+			if o.services[name] == nil {
+				o.services[name] = &owned{name: name, life: service.Life{State: service.Away, Since: time.Now()}, cancel: func() {}}
 			}
-			o.tell(s)
+			o.services[name].spec = spec
+		})
+	}
+	for _, s := range o.services {
+		if now[s.name] == nil {
+			o.set(func() { s.spec = nil })
+			o.refuse(s, gone(s.name))
 		}
-	})
+		o.tell(s)
+	}
+	o.runs.Send(look{})
 }
 
 // keyOf returns the key of the lease of an instance.
 func keyOf(i *service.Instance) lease.Key {
-	return lease.Key{Owner: lease.Holder{UID: i.Spec.UID, User: i.Spec.User}.Owner(), ID: i.LeaseID(), Run: runOf(i.Number)}
+	return lease.Key{Owner: lease.Holder{UID: i.Spec.UID, User: i.Spec.User}.Owner(), ID: i.LeaseID(), Run: inLease(i.Number)}
 }
 
-// runOf names the instance with a number, in its lease.
-func runOf(number int64) lease.Run { return lease.Run{Kind: lease.OfService, Number: number} }
+// inLease names the instance with a number, in its lease.
+func inLease(number int64) lease.Run { return lease.Run{Kind: lease.OfService, Number: number} }
 
 // keyOf returns the key of the lease that has to be given back.
 func (d *debt) keyOf() lease.Key {
 	number, _ := strconv.ParseInt(d.Lease[strings.LastIndexByte(d.Lease, '-')+1:], 10, 64) // see Instance.LeaseID
-	return lease.Key{Owner: lease.Holder{UID: d.UID, User: d.User}.Owner(), ID: d.Lease, Run: runOf(number)}
+	return lease.Key{Owner: lease.Holder{UID: d.UID, User: d.User}.Owner(), ID: d.Lease, Run: inLease(number)}
 }
 
 func debtOf(name string, i *service.Instance) *debt {
@@ -603,9 +584,24 @@ func debtOf(name string, i *service.Instance) *debt {
 	return d
 }
 
-// askFor returns the request for a lease of an instance.
-func askFor(l *service.Life) Ask {
-	return Ask{Spec: &l.Instance.Spec, ID: l.Instance.LeaseID(), Run: runOf(l.Instance.Number), Since: l.Instance.Asked, GPU: l.GPU, Whole: l.Instance.Whole}
+// runOf returns the run of an instance that has its lease.
+func runOf(i *service.Instance) run.Run {
+	return run.Run{Name: i.Run(), Key: keyOf(i), Fence: i.Fence, Since: i.Granted, Begun: !i.Ordered.IsZero()}
+}
+
+// askFor returns the request for a lease of an instance. Its memory is the learned one, if
+// the settings have none.
+func askFor(l *service.Life) run.Ask {
+	i := l.Instance
+	s := &i.Spec
+	a := run.Ask{Key: keyOf(i), User: s.User, Name: s.Name, Since: i.Asked, Request: api.LeaseRequest{
+		ID: i.LeaseID(), Name: s.Name, Service: s.Name, GPUs: max(s.GPUs, 1), Memory: s.Memory.Or(0), Exclusive: i.Whole, GPU: gpu.Ref(l.GPU), Enforce: "auto",
+		Comment: "the program of the service " + s.Name,
+	}}
+	if !i.Whole {
+		a.Request.Slots = gpu.Some(0) // as an allocation for a service: memory decides how many run together
+	}
+	return a
 }
 
 // instance returns a new instance of a service, without its number.

@@ -571,7 +571,7 @@ func TestLeaseEndedWithoutADaemon(t *testing.T) {
 		h.ended = true
 		delete(w.leases, h.key.ID)
 		w.start()
-		pass(time.Second)
+		pass(4 * time.Second) // a minder whose command ended with the lease would write that down first
 		w.is("a", "failed")
 		if s, _ := w.daemon.Find("a"); !strings.Contains(s.Failure.Why, "its lease has ended") {
 			t.Errorf("it failed because %s", s.Failure.Why)

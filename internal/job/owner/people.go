@@ -93,8 +93,8 @@ func (o *Owner) Bring(ctx context.Context, b api.FrontBring) (api.FrontBrought, 
 		return api.FrontBrought{}, unavailable("never_fits", 0, "The service %s cannot come even if all others go: %v", b.Service, err)
 	}
 	w := &waiter{user: b.User, since: time.Now(), done: make(chan result, 1)}
-	defer o.post(func() { o.leave(b.Service, w) })
-	if err := o.ask(ctx, func() error { return o.enter(b.Service, w) }); err != nil {
+	defer func() { _ = o.decide(func() error { o.leave(b.Service, w); return nil }) }()
+	if err := o.decide(func() error { return o.enter(b.Service, w) }); err != nil {
 		return api.FrontBrought{}, err
 	}
 	select {
@@ -102,7 +102,7 @@ func (o *Owner) Bring(ctx context.Context, b api.FrontBring) (api.FrontBrought, 
 		return r.brought, r.err
 	case <-ctx.Done():
 		return api.FrontBrought{}, context.Cause(ctx)
-	case <-o.over:
+	case <-o.running.Done():
 		return api.FrontBrought{}, runs.ErrStopped
 	}
 }
@@ -239,20 +239,23 @@ func (o *Owner) Move(name, uuid string, by access.Actor, why string) error {
 // they come back on another one. Those that could come to none of the others stay. It does
 // not wait: the monitor calls it.
 func (o *Owner) Vacate(uuid, why string, others func() []string) {
-	o.post(func() {
-		names := o.names()
-		o.busy.Go(func() {
-			devices := others()
-			names = slices.DeleteFunc(names, func(name string) bool {
-				return !slices.ContainsFunc(devices, func(other string) bool { return o.never(name, other) == nil })
-			})
-			o.post(func() { o.vacate(uuid, why, names) })
+	o.runs.Send(vacated{uuid, why, others})
+}
+
+// vacate finds out which services on a device could come to others, and restarts them.
+func (o *Owner) vacate(v vacated) {
+	names := o.names()
+	o.busy.Go(func() {
+		devices := v.others()
+		names = slices.DeleteFunc(names, func(name string) bool {
+			return !slices.ContainsFunc(devices, func(other string) bool { return o.never(name, other) == nil })
 		})
+		_ = o.decide(func() error { o.restart(v.gpu, v.why, names); return nil })
 	})
 }
 
-// vacate restarts those of some services that are on a device.
-func (o *Owner) vacate(uuid, why string, names []string) {
+// restart restarts those of some services that are on a device.
+func (o *Owner) restart(uuid, why string, names []string) {
 	for _, name := range names {
 		s := o.services[name]
 		if s == nil || s.life.Instance == nil || !slices.Contains(s.life.Instance.Devices, uuid) || s.life.Again != "" {
@@ -269,8 +272,7 @@ func (o *Owner) vacate(uuid, why string, names []string) {
 
 // do lets a person change what becomes of a service. When it returns, the fronts know it.
 func (o *Owner) do(name string, by access.Actor, did, why string, change func(*owned, *service.Life) error) error {
-	<-o.begun
-	err := o.ask(o.running, func() error {
+	err := o.decide(func() error {
 		s := o.services[name]
 		if s == nil || s.spec == nil {
 			return fmt.Errorf("%w: %s", ErrUnknown, name)

@@ -178,28 +178,31 @@ func (o *Owner) Use(k lease.Key, fence uint64) (lease.ProgramUse, bool) {
 	return lease.ProgramUse{Since: l.Since, Leaves: true}, true
 }
 
-// Away implements mover.Services.
+// Away implements mover.Services. It does not wait.
 func (o *Owner) Away(k lease.Key, fence uint64, wanter lease.Key, why string) {
-	o.post(func() {
-		s := o.serviceOf(k)
-		if s == nil || s.life.Instance.Fence != fence {
-			return
+	o.runs.Send(sent{k, fence, wanter, why})
+}
+
+// sendAway sends a service away whose room others need.
+func (o *Owner) sendAway(a sent) {
+	s := o.serviceOf(a.key)
+	if s == nil || s.life.Instance.Fence != a.fence {
+		return
+	}
+	s.sentFor = a.wanter
+	switch s.life.State {
+	case service.Returning:
+		// The ledger may have given it its memory, and the owner not have heard of it.
+		if i := s.life.Instance; s.growing && o.leases.Size(a.key, a.fence) < i.Memory {
+			_ = o.happen(s, service.Leave, service.Facts{}, leaves(service.ForOthers, a.why))
 		}
-		s.sentFor = wanter
-		switch s.life.State {
-		case service.Returning:
-			// The ledger may have given it its memory, and the owner not have heard of it.
-			if i := s.life.Instance; s.growing && o.leases.Size(k, fence) < i.Memory {
-				_ = o.happen(s, service.Leave, service.Facts{}, leaves(service.ForOthers, why))
-			}
-		case service.Serving, service.Parked, service.Asleep:
-			if o.known() {
-				_ = o.happen(s, service.Leave, service.Facts{}, leaves(service.ForOthers, why))
-			}
-		case service.Closing: // it was idle; now it goes whoever asks for it
-			if s.life.Instance.For == service.ForIdle {
-				_ = o.alter(s, leaves(service.ForOthers, why))
-			}
+	case service.Serving, service.Parked, service.Asleep:
+		if o.known() {
+			_ = o.happen(s, service.Leave, service.Facts{}, leaves(service.ForOthers, a.why))
 		}
-	})
+	case service.Closing: // it was idle; now it goes whoever asks for it
+		if s.life.Instance.For == service.ForIdle {
+			_ = o.alter(s, leaves(service.ForOthers, a.why))
+		}
+	}
 }

@@ -95,7 +95,7 @@ func TestEveryStateHasAWayOut(t *testing.T) {
 		},
 		"its lease has ended": func(t *testing.T, w *world) {
 			if h := takeLease(w, "a"); h != nil {
-				w.now().LeaseEnded(h.fence, "it was released")
+				w.now().Runs().LeaseEnded(h.fence, "it was released")
 			}
 			pass(time.Minute)
 			_ = w.daemon.Stop("a", operator, "")
@@ -111,7 +111,7 @@ func TestEveryStateHasAWayOut(t *testing.T) {
 		"stopped, then its lease ended": func(t *testing.T, w *world) {
 			_ = w.daemon.Stop("a", operator, "")
 			if h := takeLease(w, "a"); h != nil {
-				w.now().LeaseEnded(h.fence, "it was released")
+				w.now().Runs().LeaseEnded(h.fence, "it was released")
 			}
 		},
 		"its program has ended": func(t *testing.T, w *world) {
@@ -246,23 +246,15 @@ func TestNoFreePort(t *testing.T) {
 	})
 }
 
-// slowMinders are minders of whose runs something is left that takes long to end.
-type slowMinders struct {
-	minders
-	ended chan struct{}
-}
-
-func (m slowMinders) Remove(run string) error { <-m.ended; return m.minders.Remove(run) }
-
 // While something is cleared away that takes long to end, services come and go.
 func TestASlowCleanUpDelaysNobody(t *testing.T) {
 	inWorld(t, []service.Spec{spec("a")}, func(t *testing.T, w *world) {
 		w.set(func() { w.runs["999.0.1"] = &mindedRun{record: runs.Record{PID: 1}} })
-		slow := slowMinders{w.daemon.Minders.(minders), make(chan struct{})}
-		w.daemon.post(func() { w.daemon.Minders = slow })
-		pass(2 * tidyAfter)
+		ended := make(chan struct{})
+		w.set(func() { w.clearing = ended })
+		pass(2 * time.Hour)
 		answered(t, w.ask(t.Context(), "a", time.Second))
-		close(slow.ended)
+		close(ended)
 		pass(time.Second)
 		if w.runs["999.0.1"] != nil {
 			t.Error("it is not cleared away")

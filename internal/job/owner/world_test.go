@@ -20,6 +20,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/enforce/park"
+	"github.com/berth-gpu/berth/internal/job/run"
 	"github.com/berth-gpu/berth/internal/job/service"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/placement"
@@ -35,35 +36,36 @@ type world struct {
 	rules placement.Rules // of the mover
 	host  gpu.MiB         // memory of the machine for parked leases
 
-	mu      sync.Mutex // guards what follows
-	disk    []byte
-	full    bool // the disk
-	number  int64
-	room    map[string]gpu.MiB // by device
-	leases  map[string]*held
-	wants   []*want
-	runs    map[string]*mindedRun
-	living  map[int][]func()
-	pid     int
-	boot    string
-	servers map[int]*server // by port
-	fronts  []*tfront
-	specs   []service.Spec
-	script  func(name string, nth int) plan
-	begun   map[string]int // starts of each service
-	learned map[string]gpu.MiB
-	events  []gpu.Event
-	unfit   map[string]bool       // services that may not be parked
-	refused error                 // why nobody is granted a lease
-	deny    error                 // why no minder can be started
-	unready error                 // why no lease is handed to a minder
-	watches int                   // how often a minder is watched
-	lag     time.Duration         // until a request is out of the queue
-	grown   func(*held)           // is called when a lease has grown, before anybody hears of it
-	came    int                   // services that came to a device
-	shares  map[lease.Key]float64 // that stand in for those of users
-	deaf    bool                  // the queue knows no shares
-	daemon  *daemon
+	mu       sync.Mutex // guards what follows
+	disk     []byte
+	full     bool // the disk
+	number   int64
+	room     map[string]gpu.MiB // by device
+	leases   map[string]*held
+	wants    []*want
+	runs     map[string]*mindedRun
+	living   map[int][]func()
+	pid      int
+	boot     string
+	servers  map[int]*server // by port
+	fronts   []*tfront
+	specs    []service.Spec
+	script   func(name string, nth int) plan
+	begun    map[string]int // starts of each service
+	learned  map[string]gpu.MiB
+	events   []gpu.Event
+	unfit    map[string]bool       // services that may not be parked
+	refused  error                 // why nobody is granted a lease
+	deny     error                 // why no minder can be started
+	unready  error                 // why no lease is handed to a minder
+	watches  int                   // how often a minder is watched
+	lag      time.Duration         // until a request is out of the queue
+	grown    func(*held)           // is called when a lease has grown, before anybody hears of it
+	came     int                   // services that came to a device
+	shares   map[lease.Key]float64 // that stand in for those of users
+	deaf     bool                  // the queue knows no shares
+	clearing chan struct{}         // closed when what is left of runs has ended; nil: nothing is left of them
+	daemon   *daemon
 
 	steps  int
 	killAt int // half-step at which the daemon is killed; 0 means never
@@ -493,29 +495,29 @@ func (d *daemon) wait(ctx context.Context, x *want) (*held, error) {
 // desk gives out leases.
 type desk struct{ d *daemon }
 
-func (s desk) Acquire(ctx context.Context, a Ask) (api.Lease, error) {
+func (s desk) Acquire(ctx context.Context, a run.Ask) (api.Lease, error) {
 	w := s.d.w
-	k := lease.Key{Owner: lease.Owner{UID: a.Spec.UID}, ID: a.ID, Run: a.Run}
 	var h *held
 	var refused error
-	w.set(func() { h, refused = w.leases[a.ID], w.refused })
+	w.set(func() { h, refused = w.leases[a.Key.ID], w.refused })
 	if refused != nil {
 		return api.Lease{}, refused
 	}
 	if h == nil {
 		var err error
-		if h, err = s.d.wait(ctx, &want{key: k, name: a.Spec.Name, since: a.Since, memory: a.Spec.Memory.Or(0), gpu: a.GPU, whole: a.Whole}); err != nil {
+		r := &a.Request
+		if h, err = s.d.wait(ctx, &want{key: a.Key, name: r.Service, since: a.Since, memory: r.Memory, gpu: string(r.GPU), whole: r.Exclusive}); err != nil {
 			return api.Lease{}, err
 		}
 	}
-	return api.Lease{ID: a.ID, Fence: h.fence, Parts: []api.LeasePart{{GPU: h.gpu, Memory: h.memory}}}, nil
+	return api.Lease{ID: a.Key.ID, Fence: h.fence, Parts: []api.LeasePart{{GPU: h.gpu, Memory: h.memory}}}, nil
 }
 
-func (s desk) Never(a Ask) error {
+func (s desk) Never(a run.Ask) error {
 	s.d.w.mu.Lock()
 	defer s.d.w.mu.Unlock()
 	for uuid, room := range s.d.w.room {
-		if (a.GPU == "" || a.GPU == uuid) && (a.Whole || a.Spec.Memory.Or(0) <= room) {
+		if r := &a.Request; (r.GPU == "" || string(r.GPU) == uuid) && (r.Exclusive || r.Memory <= room) {
 			return nil
 		}
 	}
@@ -530,9 +532,9 @@ func (w *world) of(k lease.Key, fence uint64) *held {
 	return nil
 }
 
-func (s desk) Hand(_ context.Context, k lease.Key, fence uint64, _ Ask, id process.ID) (l api.Lease, err error) {
-	return api.Lease{ID: k.ID, Fence: fence}, s.d.step(func() error {
-		h := s.d.w.of(k, fence)
+func (s desk) Hand(_ context.Context, a run.Ask, fence uint64, id process.ID) (l api.Lease, err error) {
+	return api.Lease{ID: a.Key.ID, Fence: fence}, s.d.step(func() error {
+		h := s.d.w.of(a.Key, fence)
 		if h == nil {
 			return runs.ErrNoLease
 		}
@@ -544,11 +546,23 @@ func (s desk) Hand(_ context.Context, k lease.Key, fence uint64, _ Ask, id proce
 	})
 }
 
-func (s desk) Claim(lease.Key, uint64) {}
+func (s desk) Claim(k lease.Key, fence uint64) (stands bool) {
+	s.d.w.set(func() { stands = s.d.w.of(k, fence) != nil })
+	return stands
+}
+
+func (s desk) List(lease.RunKind) (all []run.Held) {
+	s.d.w.set(func() {
+		for _, h := range s.d.w.leases {
+			all = append(all, run.Held{Key: h.key, Fence: h.fence, Bound: h.pid != 0})
+		}
+	})
+	return all
+}
 
 func (s desk) Release(k lease.Key, fence uint64, _ string) {
 	_ = s.d.step(func() error {
-		if s.d.w.of(k, fence) != nil {
+		if h := s.d.w.leases[k.ID]; h != nil && h.key == k && (fence == 0 || h.fence == fence) {
 			delete(s.d.w.leases, k.ID)
 			s.d.w.grant()
 		}
@@ -736,13 +750,12 @@ func (s desk) Learned(name string) (gpu.MiB, bool) {
 	return m, known
 }
 
-func (s desk) Stands(k lease.Key, of uint64) (fence uint64, stands bool) {
+func (s desk) Stands(k lease.Key) (stands bool) {
 	s.d.w.set(func() {
-		if h := s.d.w.leases[k.ID]; h != nil && (h.fence == of || of == 0 && h.key == k) {
-			fence, stands = h.fence, true
-		}
+		h := s.d.w.leases[k.ID]
+		stands = h != nil && h.key == k
 	})
-	return fence, stands
+	return stands
 }
 
 func (s desk) Size(k lease.Key, fence uint64) (size gpu.MiB) {
@@ -815,6 +828,11 @@ func (m minders) Kill(id process.ID) error {
 }
 
 func (m minders) Remove(run string) error {
+	var clearing chan struct{}
+	m.d.w.set(func() { clearing = m.d.w.clearing })
+	if clearing != nil {
+		<-clearing
+	}
 	return m.d.step(func() error { delete(m.d.w.runs, run); return nil })
 }
 
@@ -858,7 +876,7 @@ func (w *world) mind(run string, id process.ID) {
 			return
 		}
 		var err error
-		if order, err = d.Order(run, id); err == nil && !d.isDead() {
+		if order, err = d.Runs().Order(run, id); err == nil && !d.isDead() {
 			break
 		}
 		if errors.Is(err, runs.ErrNoOrder) && !d.isDead() {
@@ -928,7 +946,7 @@ func (w *world) endRun(pid, exit int, signal string) {
 	d := w.daemon
 	w.mu.Unlock()
 	if h != nil {
-		d.LeaseEnded(h.fence, "its process has ended")
+		d.Runs().LeaseEnded(h.fence, "its process has ended")
 	}
 	w.gone(pid)
 }
@@ -973,7 +991,7 @@ func (w *world) revoke(name string) {
 	if h == nil {
 		return
 	}
-	w.now().LeaseEnded(h.fence, "it used more than its lease")
+	w.now().Runs().LeaseEnded(h.fence, "it used more than its lease")
 	if s != nil {
 		time.AfterFunc(time.Second, func() { w.endRun(s.pid, 137, "SIGKILL") })
 	}

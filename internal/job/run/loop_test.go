@@ -1,0 +1,52 @@
+package run
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/berth-gpu/berth/internal/when"
+)
+
+// Timers in some time and timers at a time of the clock are not compared: a clock that is
+// set changes their order. Either kind comes when it is due, after what was sent before.
+func TestTimersOfTwoClocks(t *testing.T) {
+	l := newLoop(nil)
+	l.Send("first")
+	l.After(time.Second, "soon")
+	taken := l.After(time.Second, "taken back")
+	var date, dated *Timer
+	l.Set(&date, when.Now().Add(2*time.Second), "at that time")
+	l.Set(&dated, when.Now().Add(time.Second), "moved")
+	l.Set(&dated, time.Now().Add(2500*time.Millisecond), "moved")
+	l.Stop(taken)
+	l.Stop(taken)
+	l.Stop(nil)
+	if n := l.Timers(); n != 3 || len(l.dates) != 1 {
+		t.Errorf("%d timers are to come, %d of them at a time", n, len(l.dates))
+	}
+	var came []any
+	for {
+		message, some, left := l.next(time.Now())
+		if !some {
+			if left <= 0 || left > time.Second {
+				t.Errorf("the next is in %v", left)
+			}
+			break
+		}
+		came = append(came, message)
+	}
+	for {
+		message, some, left := l.next(time.Now().Add(3 * time.Second))
+		if !some {
+			if left != 0 {
+				t.Errorf("the next is in %v", left)
+			}
+			break
+		}
+		came = append(came, message)
+	}
+	if !slices.Equal(came, []any{"first", "soon", "moved", "at that time"}) {
+		t.Errorf("these came: %q", came)
+	}
+}
