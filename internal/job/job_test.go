@@ -178,4 +178,22 @@ func TestThePageDrawsTheTable(t *testing.T) {
 	if !strings.Contains(string(page), drawn.String()) {
 		t.Errorf("docs/develop/jobs.md does not have this table:\n%s", drawn.String())
 	}
+	drawn.Reset()
+	drawn.WriteString("```mermaid\nstateDiagram-v2\n")
+	for _, from := range States() {
+		for _, to := range States() {
+			var events []string
+			for _, event := range Events() {
+				if next, _, changes := Next(from, event); changes && next == to {
+					events = append(events, string(event))
+				}
+			}
+			if len(events) > 0 {
+				fmt.Fprintf(&drawn, "  %s --> %s: %s\n", from, to, strings.Join(events, ", "))
+			}
+		}
+	}
+	if drawn.WriteString("```\n"); !strings.Contains(string(page), drawn.String()) {
+		t.Errorf("docs/develop/jobs.md does not have this picture:\n%s", drawn.String())
+	}
 }

@@ -39,6 +39,24 @@ func TestTheTableIsShown(t *testing.T) {
 	if !strings.Contains(string(text), shown.String()) {
 		t.Errorf("%s does not show the table as it is:\n%s", page, shown.String())
 	}
+	shown.Reset()
+	shown.WriteString("```mermaid\nstateDiagram-v2\n")
+	for _, from := range States() {
+		for _, to := range States() {
+			var events []string
+			for _, r := range table {
+				if r.in == from && r.to == to && !slices.Contains(events, string(r.on)) {
+					events = append(events, string(r.on))
+				}
+			}
+			if len(events) > 0 {
+				fmt.Fprintf(&shown, "  %s --> %s: %s\n", from, to, strings.Join(events, ", "))
+			}
+		}
+	}
+	if shown.WriteString("```\n"); !strings.Contains(string(text), shown.String()) {
+		t.Errorf("%s does not show the picture as it is:\n%s", page, shown.String())
+	}
 }
 
 // Every state can be left, every event happens somewhere, and a service whose program or
