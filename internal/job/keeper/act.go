@@ -414,6 +414,9 @@ func (k *Keeper) follow(j *kept, updates []update, by access.Actor) (ended int) 
 			if slices.Contains(u.acts, job.Withdraw) {
 				k.leave(j, i)
 			}
+			if j.queued[i] != nil && j.task(i).State.Over() { // it does not come back, and its job may be packed when it has left
+				k.vacate(j, i)
+			}
 			if slices.Contains(u.acts, job.Feed) && j.queued[i] == nil { // else it waits when it has left its place
 				j.wait(i)
 			}

@@ -1343,3 +1343,26 @@ func TestScatteredTasks(t *testing.T) {
 		}
 	})
 }
+
+// A job that is cancelled while it stands in the queue of leases leaves its place there to
+// others of its user.
+func TestACancelledJobLeavesItsPlace(t *testing.T) {
+	play(t, func(w *world) {
+		w.room = 0
+		for range mostQueued {
+			s := w.submit(spec("unwanted"))
+			w.after(2 * time.Second)
+			if err := w.daemon.Cancel(Act{Ref: job.Ref{Number: s.Number}}); err != nil {
+				t.Fatal(err)
+			}
+			w.after(2 * time.Second)
+		}
+		w.set(func() { w.room = 1 })
+		s := w.submit(spec("wanted"))
+		w.after(2 * time.Minute)
+		if state := w.state(s.Number); state != "done" {
+			t.Errorf("the next job is %s", state)
+		}
+		w.idle()
+	})
+}
