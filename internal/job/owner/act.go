@@ -109,8 +109,6 @@ func (o *Owner) Happened(e run.Event) (again time.Duration) {
 			if s.life.State == service.Waiting {
 				o.refused(s, e.Err)
 			}
-		case run.Unstarted:
-			o.ended(s, runs.Record{}, "no minder could be started: "+e.Err.Error())
 		case run.Lives:
 			o.noteLog(s, e.Record.Output)
 		case run.Unended:
@@ -119,12 +117,13 @@ func (o *Owner) Happened(e run.Event) (again time.Duration) {
 			if s.life.State != service.Leaving || s.life.Instance.Way != service.Stop { // else it is ending
 				o.fail(s, service.Lost, strings.TrimSuffix("its lease has ended: "+e.Why, ": "), nil)
 			}
-		case run.Ended:
+		case run.Unstarted, run.Ended:
 			o.ended(s, e.Record, e.Why)
+			again = brokenPause // until that is written down, and the run is forgotten
 		}
 		return nil
 	})
-	return 0
+	return again
 }
 
 // granted takes in that a service has got its lease. Its server needs a port.

@@ -261,3 +261,23 @@ func TestASlowCleanUpDelaysNobody(t *testing.T) {
 		}
 	})
 }
+
+// The end of a program that cannot be written down is not forgotten because something else
+// happens meanwhile that cannot be written down either.
+func TestAnEndOnAFullDisk(t *testing.T) {
+	inWorld(t, []service.Spec{spec("a", away(service.Park), idleAfter(time.Second))}, func(t *testing.T, w *world) {
+		w.script = func(string, int) plan {
+			return plan{come: time.Second, leave: time.Second, parks: 20 * time.Second, resumes: time.Second}
+		}
+		answered(t, w.ask(t.Context(), "a", time.Second))
+		pass(15 * time.Second)
+		w.is("a", "leaving")
+		w.set(func() { w.full = true })
+		w.kill("a") // it cannot be parked any more
+		pass(20 * time.Second)
+		w.set(func() { w.full = false })
+		pass(time.Minute)
+		w.is("a", "away")
+		answered(t, w.ask(t.Context(), "a", time.Second))
+	})
+}

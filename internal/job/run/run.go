@@ -117,7 +117,7 @@ type Event struct {
 	Lease  api.Lease   // Granted
 	Record runs.Record // Lives, and Ended as far as it says so
 	Err    error       // Refused, Unstarted, Unended
-	Why    string      // Lost, and Ended if its minder had not begun
+	Why    string      // Lost, Unstarted, and Ended if its minder had not begun
 	Bereft string      // Ended: why its minder was killed because its lease had ended; empty: it was not
 }
 
@@ -420,11 +420,12 @@ func (r *Runs) started(m started) {
 	if !r.has(m.of) {
 		return
 	}
+	m.of.why = "no minder could be started: " + m.err.Error()
 	if record, alive, err := r.Minders.Read(m.of.Name); err != nil || alive || record.PID != 0 {
 		r.look(m.of)
 		return
 	}
-	r.finish(m.of, Event{What: Unstarted, Err: m.err})
+	r.finish(m.of, Event{What: Unstarted, Err: m.err, Why: m.of.why})
 }
 
 // Resume goes on with a run that an earlier daemon has begun.
