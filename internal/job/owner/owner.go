@@ -201,9 +201,10 @@ func (o *Owner) Run(ctx context.Context, l Leases) error {
 	o.deciding.Lock()
 	o.leases, o.running = l, ctx
 	o.runs.Begin(ctx, l)
+	o.recover() // before anybody decides
 	o.deciding.Unlock()
 	close(o.begun)
-	_ = o.decide(func() error { o.recover(); return nil })
+	o.runs.Send(look{})
 	o.runs.Go()
 	o.busy.Wait()
 	return nil

@@ -3,10 +3,14 @@ package owner
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/job/service"
 	"github.com/berth-gpu/berth/internal/process/runs"
 	"github.com/berth-gpu/berth/internal/when/later"
@@ -280,4 +284,38 @@ func TestAnEndOnAFullDisk(t *testing.T) {
 		w.is("a", "away")
 		answered(t, w.ask(t.Context(), "a", time.Second))
 	})
+}
+
+// Whoever calls while a daemon starts does not make it forget the fronts of the daemon
+// before, which have some time to come back.
+func TestFrontsThatComeBackLate(t *testing.T) {
+	for range 300 {
+		synctest.Test(t, func(t *testing.T) {
+			d := &daemon{w: newWorld(t), dead: make(chan struct{}), over: make(chan struct{})}
+			d.Owner = newOwner(Options{Minders: minders{d}, Log: slog.New(slog.DiscardHandler), Publish: func(gpu.Event) {}}, disk{d})
+			if err := d.load(kept{Fronts: []string{"early", "late"}}); err != nil {
+				t.Fatal(err)
+			}
+			for range 20 {
+				go func() { _ = d.Report(api.FrontReports{Front: "early"}) }()
+			}
+			synctest.Wait()
+			ctx, stop := context.WithCancel(t.Context())
+			go func() {
+				defer close(d.over)
+				_ = d.Run(ctx, desk{d})
+			}()
+			synctest.Wait()
+			d.mu.RLock()
+			if d.fronts["late"] == nil {
+				t.Error("it is forgotten")
+			}
+			d.mu.RUnlock()
+			stop()
+			<-d.over
+		})
+		if t.Failed() {
+			return
+		}
+	}
 }
