@@ -257,6 +257,7 @@ func (k *Keeper) Run(ctx context.Context, leases Leases) error {
 	k.writing.Lock()
 	k.closing = true
 	k.writing.Unlock()
+	k.runs.Wait()
 	k.busy.Wait()
 	return k.journal.Close()
 }

@@ -206,6 +206,9 @@ func (o *Owner) Run(ctx context.Context, l Leases) error {
 	close(o.begun)
 	o.runs.Send(look{})
 	o.runs.Go()
+	o.deciding.Lock() // until nobody decides any more
+	o.deciding.Unlock()
+	o.runs.Wait()
 	o.busy.Wait()
 	return nil
 }

@@ -227,8 +227,10 @@ func (r *Runs) Begin(ctx context.Context, l Leases) { r.ctx, r.leases = ctx, l }
 func (r *Runs) Go() {
 	r.Send(tidy{})
 	r.run(r.ctx)
-	r.busy.Wait()
 }
+
+// Wait waits for what takes time, after Go. Nobody may ask for more meanwhile.
+func (r *Runs) Wait() { r.busy.Wait() }
 
 // What the loop takes in, besides notes of the book.
 type (
