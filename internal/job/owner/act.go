@@ -289,7 +289,7 @@ const unstarted = "its program could not be started: "
 func endOf(record runs.Record, unbegun string) string {
 	exit, known := record.Exit.Get()
 	switch {
-	case record.PID == 0:
+	case record.PID == 0 && unbegun != "":
 		return unbegun
 	case record.OutOfMemory:
 		return "its program was killed: the machine had no more memory for it"

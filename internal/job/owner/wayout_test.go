@@ -286,6 +286,32 @@ func TestAnEndOnAFullDisk(t *testing.T) {
 	})
 }
 
+// A record that cannot be read when a daemon starts is no sign that no minder could be
+// started.
+func TestARecordThatCannotBeReadAtTheStart(t *testing.T) {
+	inWorld(t, []service.Spec{spec("a")}, func(t *testing.T, w *world) {
+		w.script = func(string, int) plan { return plan{come: time.Second, leave: time.Second} }
+		port := w.daemon.FreePort
+		w.daemon.FreePort = func() (int, error) { // the daemon is killed before it starts the minder
+			w.set(func() { w.killAt = 2*(w.steps+2) - 1 })
+			return port()
+		}
+		asked := w.ask(t.Context(), "a", time.Second)
+		<-w.daemon.over
+		if !strings.Contains(string(w.disk), `"starting"`) || w.pid > 0 {
+			t.Fatalf("%d minders were started: %s", w.pid, w.disk)
+		}
+		w.set(func() { w.unread = errors.New("too many open files") })
+		w.start()
+		pass(10 * time.Second)
+		w.set(func() { w.unread = nil })
+		answered(t, asked)
+		if told := w.told(gpu.EventServiceFailed); len(told) > 0 {
+			t.Errorf("people read %q", told)
+		}
+	})
+}
+
 // Whoever calls while a daemon starts does not make it forget the fronts of the daemon
 // before, which have some time to come back.
 func TestFrontsThatComeBackLate(t *testing.T) {

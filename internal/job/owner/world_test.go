@@ -57,6 +57,7 @@ type world struct {
 	unfit    map[string]bool       // services that may not be parked
 	refused  error                 // why nobody is granted a lease
 	deny     error                 // why no minder can be started
+	unread   error                 // why no record can be read
 	unready  error                 // why no lease is handed to a minder
 	watches  int                   // how often a minder is watched
 	lag      time.Duration         // until a request is out of the queue
@@ -816,6 +817,9 @@ func (m minders) Read(run string) (runs.Record, bool, error) {
 	defer m.d.w.mu.Unlock()
 	if m.d.isDead() {
 		return runs.Record{}, false, errKilled
+	}
+	if m.d.w.unread != nil {
+		return runs.Record{}, false, m.d.w.unread
 	}
 	if r := m.d.w.runs[run]; r != nil {
 		return r.record, r.alive, nil

@@ -440,7 +440,11 @@ func (r *Runs) resumed(a *active) {
 	}
 	record, alive, err := r.read(a)
 	switch {
-	case err == nil && !alive && record.PID == 0 && !r.begun(a):
+	case err != nil: // nobody knows whether a minder was started
+		r.Log.Warn("the record of a run cannot be read", "run", a.Key.ID, "error", err)
+		r.After(brokenPause, resumed{a})
+		return
+	case !alive && record.PID == 0 && !r.begun(a):
 		r.launch(a) // nothing says that a minder was started
 		return
 	case !stands && r.begun(a):
