@@ -595,7 +595,7 @@ func TestLeasesOfAnEarlierBerth(t *testing.T) {
 		mine := w.submit(spec("train", func(s *job.Spec) { s.Hold = true }))
 		w.set(func() {
 			w.leases[s.ID()].old = true
-			w.leases[mine.ID()] = &held{uid: mine.UID, fence: 7, old: true}
+			w.leases[mine.ID()] = &held{key: KeyOf(&mine, mine.ID()), uid: mine.UID, fence: 7, old: true}
 		})
 		w.restart()
 		w.after(time.Second)
@@ -1363,6 +1363,23 @@ func TestACancelledJobLeavesItsPlace(t *testing.T) {
 		if state := w.state(s.Number); state != "done" {
 			t.Errorf("the next job is %s", state)
 		}
+		w.idle()
+	})
+}
+
+// A lease that an earlier berth granted to a task that has ended, and was killed before it
+// could give back, is given back.
+func TestTheLeaseOfAnEarlierBerthThatIsLeft(t *testing.T) {
+	play(t, func(w *world) {
+		s := w.submit(spec("train"))
+		w.after(2 * time.Minute)
+		if state := w.state(s.Number); state != "done" {
+			t.Fatalf("it is %s", state)
+		}
+		fence := w.daemon.job(s.Number).task(0).Fence
+		w.set(func() { w.leases[s.ID()] = &held{key: KeyOf(&s, s.ID()), uid: s.UID, fence: fence, old: true} })
+		w.restart()
+		w.after(time.Second)
 		w.idle()
 	})
 }

@@ -410,9 +410,27 @@ func (k *Keeper) resume() {
 			}
 		}
 	}
+	k.releaseOld()
 	k.writing.Unlock()
 	k.feedAll()
 	for _, j := range doomed {
 		k.prevent(j)
+	}
+}
+
+// releaseOld gives back the leases of tasks that have ended which an earlier berth has left.
+// It did not say that they are those of jobs, but their fences are in the journal. The caller
+// holds writing.
+func (k *Keeper) releaseOld() {
+	for _, held := range k.leases.List("") {
+		named, err := job.ParseID(held.Key.ID)
+		j := k.job(named.Number)
+		if err != nil || j == nil || j.UID != held.Key.UID {
+			continue
+		}
+		i, known := j.TaskIndex(named.Task)
+		if known && j.TaskID(i) == held.Key.ID && j.task(i).Fence == held.Fence && j.task(i).State.Over() {
+			k.runs.Forget(run.Run{Key: j.key(i), Fence: held.Fence}, "the job has ended")
+		}
 	}
 }

@@ -400,11 +400,11 @@ func (s desk) Learn(_ *job.Spec, id string, _ *job.Outcome, _ *job.Task) bool {
 	return true
 }
 
-func (s desk) List(lease.RunKind) (all []run.Held) {
+func (s desk) List(kind lease.RunKind) (all []run.Held) {
 	s.d.w.mu.Lock()
 	defer s.d.w.mu.Unlock()
 	for _, h := range s.d.w.leases {
-		if !h.old {
+		if h.old == (kind == "") {
 			all = append(all, run.Held{Key: h.key, Fence: h.fence, Bound: h.pid != 0})
 		}
 	}

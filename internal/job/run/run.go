@@ -41,7 +41,8 @@ type Leases interface {
 	// Claim notes that the lease with a fence is for the run in a key, if an earlier berth
 	// has not, and reports whether it stands.
 	Claim(k lease.Key, fence uint64) (stands bool)
-	// List lists the leases for runs of a kind.
+	// List lists the leases for runs of a kind; of none: those of users, and those of which an
+	// earlier berth did not say that they are for runs.
 	List(kind lease.RunKind) []Held
 }
 
