@@ -25,8 +25,6 @@ var (
 	ErrState = errors.New("that cannot be done now")
 	// ErrLimit means that a user has as many jobs as allowed.
 	ErrLimit = errors.New("too many jobs")
-	// ErrWaited means that a task has waited for its lease as long as it may.
-	ErrWaited = errors.New("it waited too long")
 )
 
 // The limits of what is kept.

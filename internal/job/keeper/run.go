@@ -108,6 +108,7 @@ func (k *Keeper) Happened(e run.Event) (again time.Duration) {
 
 // Order implements run.Book.
 func (k *Keeper) Order(name string) (run.Order, error) {
+	defer fault.Shared()
 	k.writing.Lock()
 	r, known := k.find(name)
 	due, stopped := known && r.due(), k.stopped()
