@@ -1388,3 +1388,21 @@ func TestTheLeaseOfAnEarlierBerthThatIsLeft(t *testing.T) {
 		w.idle()
 	})
 }
+
+// A task that is tried again does not wait until what is left of the run before has ended.
+func TestASlowCleanUpDelaysNoTask(t *testing.T) {
+	play(t, func(w *world) {
+		w.clearing = make(chan struct{})
+		w.script = func(_, _ string, try int) plan { return plan{takes: time.Second, exit: 2 - try} }
+		s := w.submit(spec("again", func(s *job.Spec) { s.Retry = 1 }))
+		w.after(time.Minute)
+		w.submit(spec("another"))
+		w.after(time.Minute)
+		if state := w.state(s.Number); state != "done" {
+			t.Errorf("it is %s", state)
+		}
+		close(w.clearing)
+		w.after(time.Minute)
+		w.idle()
+	})
+}

@@ -53,6 +53,7 @@ type world struct {
 	wrote    func(entries int) // called with the size of each group; may be nil
 	asked    func()            // called before somebody hears of them; may be nil
 	refused  error             // why no minder can be started; nil if one can
+	clearing chan struct{}     // closed when what is left of runs has ended; nil: nothing is left of them
 	early    int               // minders that are killed before they write anything
 	unknown  []error           // why users cannot be looked up, one for each time; then they can
 	full     atomic.Bool       // the disk
@@ -471,6 +472,11 @@ func (m minders) Read(run string) (runs.Record, bool, error) {
 }
 
 func (m minders) Remove(run string) error {
+	var clearing chan struct{}
+	m.d.w.set(func() { clearing = m.d.w.clearing })
+	if clearing != nil {
+		<-clearing
+	}
 	return m.d.step(func() error {
 		if r := m.d.w.runs[run]; r != nil && r.alive {
 			return errors.New("its minder lives")

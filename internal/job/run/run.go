@@ -669,17 +669,17 @@ func (r *Runs) forget(run Run, q *request, why string) {
 			<-q.done
 		}
 		r.leases.Release(run.Key, run.Fence, why)
-		if run.Name != "" {
-			if err := r.Minders.Remove(run.Name); err != nil {
-				r.Log.Warn("the record of a run cannot be removed", "run", run.Key.ID, "error", err)
-			}
-		}
 		r.mu.Lock()
 		if r.owed[run.Key] == done {
 			delete(r.owed, run.Key)
 		}
 		r.mu.Unlock()
 		close(done)
+		if run.Name != "" { // what is left of it may take long to end
+			if err := r.Minders.Remove(run.Name); err != nil {
+				r.Log.Warn("the record of a run cannot be removed", "run", run.Key.ID, "error", err)
+			}
+		}
 		r.Send(forgotten{run.Key, run.Name})
 	})
 }
