@@ -22,7 +22,6 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
-	"github.com/berth-gpu/berth/internal/door/httpapi"
 	"github.com/berth-gpu/berth/internal/door/peercred"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -73,21 +72,8 @@ func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper door
 	guarded := func(l net.Listener) net.Listener {
 		return &peercred.Listener{Listener: l, Kernel: kernel, Guests: guests, TurnedAway: turnedAway}
 	}
-	add := func(h http.Handler, connContext func(context.Context, net.Conn) context.Context) {
-		d.servers = append(d.servers, &http.Server{
-			Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute,
-			// The time to read a whole request. The time to answer is not limited, and
-			// streams may stay open.
-			ReadTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10,
-			BaseContext: func(net.Listener) context.Context { return ctx },
-			ConnContext: connContext,
-			ErrorLog:    slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // drops errors that callers cause
-		})
-	}
-	socket := keeper.ForSocket(h)
-	express := &httpapi.Express{Listener: guarded(raw), Handler: socket}
-	d.socket = express
-	add(socket, express.ConnContext(keeper.ConnContext()))
+	d.socket = guarded(raw)
+	d.servers = []*http.Server{newServer(ctx, keeper.ForSocket(h), keeper.ConnContext())}
 	if c.Listen == "" {
 		return d, nil
 	}
@@ -98,11 +84,24 @@ func openDoors(ctx context.Context, c config.Daemon, h http.Handler, keeper door
 		}
 		return l
 	}
-	add(keeper.ForTCP(h), keeper.ConnContext())
+	d.servers = append(d.servers, newServer(ctx, keeper.ForTCP(h), keeper.ConnContext()))
 	if err := d.listen(); err != nil && !later.Passes(err) {
 		return nil, errors.Join(err, raw.Close())
 	}
 	return d, nil
+}
+
+// newServer returns a server whose requests have a context that ends with ctx.
+func newServer(ctx context.Context, h http.Handler, connContext func(context.Context, net.Conn) context.Context) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute,
+		// The time to read a whole request. The time to answer is not limited, and
+		// streams may stay open.
+		ReadTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		ConnContext: connContext,
+		ErrorLog:    slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // drops errors that callers cause
+	}
 }
 
 // listen tries to have the address on TCP, and tells how that went.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/door/packed"
 	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/lease/fair"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
@@ -63,34 +64,14 @@ func weightOf(pattern string, r *http.Request) fair.Weight {
 // placeKey is the context key of the place of a request.
 type placeKey struct{}
 
-// inPlace waits for a place of the user and serves the request.
+// inPlace waits for a place of the user and serves the request. The body of a light request
+// comes before it takes a place, so that a slow client keeps nobody waiting.
 func (s *server) inPlace(w http.ResponseWriter, r *http.Request, pattern string, who access.Actor) {
-	if r.ContentLength != 0 && !hasArrived(r) {
+	if r.ContentLength != 0 {
 		r.Body = wholeBody{r.Body}
 	}
 	r = noteAgent(r)
-	if exceeds(who) || s.withoutPlace(pattern, r) {
-		s.queues.Note(fair.UserOf(who))
-		if pattern == "POST /api/front/bring" {
-			if r.ContentLength > smallBody || !arrived(r) {
-				problems.Write(w, problems.New(http.StatusRequestTimeout, "request_timeout", bodyMissing))
-				return
-			}
-			w = settled{w}
-		}
-		if pattern == "POST /api/leases" && r.ContentLength > 0 && r.ContentLength <= smallBody {
-			if !arrivedSoon(w, r) {
-				problems.Write(w, problems.New(http.StatusRequestTimeout, "request_timeout", bodyMissing))
-				return
-			}
-			w = settled{w}
-		}
-		s.answer(w, r, pattern)
-		return
-	}
 	weight := weightOf(pattern, r)
-	q, leave := s.queues.Join(fair.UserOf(who), limitsOf(r.Context()).Calls.Or(0))
-	defer leave()
 	if weight == fair.Light {
 		if !arrived(r) {
 			problems.Write(w, problems.New(http.StatusRequestTimeout, "request_timeout", bodyMissing))
@@ -98,6 +79,13 @@ func (s *server) inPlace(w http.ResponseWriter, r *http.Request, pattern string,
 		}
 		w = settled{w}
 	}
+	if exceeds(who) || s.withoutPlace(pattern, r) {
+		s.queues.Note(fair.UserOf(who))
+		s.answer(w, r, pattern)
+		return
+	}
+	q, leave := s.queues.Join(fair.UserOf(who), limitsOf(r.Context()).Calls.Or(0))
+	defer leave()
 	if !q.Pace(r.Context()) {
 		problems.Write(w, noPlace(r.Context()))
 		return
@@ -109,6 +97,17 @@ func (s *server) inPlace(w http.ResponseWriter, r *http.Request, pattern string,
 	}
 	defer t.Leave()
 	s.answer(w, r.WithContext(context.WithValue(r.Context(), placeKey{}, t)), pattern)
+}
+
+// answer serves a request on a route.
+func (s *server) answer(w http.ResponseWriter, r *http.Request, pattern string) {
+	if pattern != "GET /api/gpu/status/all" && pattern != "GET /openapi.json" {
+		s.mux.ServeHTTP(w, r)
+		return
+	}
+	answer := packed.New(w, r) // the page asks for the one every second, and the other is large
+	s.mux.ServeHTTP(answer, r)
+	answer.Close()
 }
 
 // paced waits until the rate of a caller admits a request that is not served. It answers,
@@ -149,47 +148,18 @@ func noPlace(ctx context.Context) *api.Problem {
 	return problems.New(http.StatusTooManyRequests, "no_turn", "Other requests of yours are under way, and this one had no turn in time. Nothing was changed: send it again, with fewer at a time.")
 }
 
-// arrived reads a small body before the request takes a place, so that a slow client
-// keeps nobody waiting. It returns false if the body does not arrive whole.
+// arrived reads a body whose length is known. It returns false if the body does not arrive
+// whole.
 func arrived(r *http.Request) bool {
-	if r.ContentLength <= 0 || hasArrived(r) {
+	if r.ContentLength == 0 {
 		return true
 	}
 	body := make([]byte, r.ContentLength)
 	if _, err := io.ReadFull(r.Body, body); err != nil {
 		return false
 	}
-	r.Body = &arrivedBody{*bytes.NewReader(body), body, nil}
+	r.Body = io.NopCloser(bytes.NewReader(body))
 	return true
-}
-
-// bodyTime is how long the body of an administrator may take to arrive, as with the
-// framework.
-const bodyTime = 5 * time.Second
-
-// arrivedSoon is arrived for a request that has no place to wait for.
-func arrivedSoon(w http.ResponseWriter, r *http.Request) bool {
-	if hasArrived(r) {
-		return true
-	}
-	limit := http.NewResponseController(w)
-	_ = limit.SetReadDeadline(time.Now().Add(bodyTime)) // what cannot set one is no connection
-	defer func() { _ = limit.SetReadDeadline(time.Time{}) }()
-	return arrived(r)
-}
-
-// arrivedBody is a body that has arrived.
-type arrivedBody struct {
-	bytes.Reader
-	text  []byte
-	asked *api.LeaseRequest // what the text asks for; nil if nobody has read it
-}
-
-func (*arrivedBody) Close() error { return nil }
-
-func hasArrived(r *http.Request) bool {
-	_, has := r.Body.(*arrivedBody)
-	return has
 }
 
 // settled answers a request whose body has arrived. The framework gives each body five

@@ -139,20 +139,28 @@ type deadlines struct {
 
 func (d *deadlines) SetReadDeadline(time.Time) error { d.set = true; return nil }
 
-// A request of an ordinary user that waits for room is not taken for one whose
-// caller has left: no deadline runs on its connection once its body is there.
+// A request that waits is not taken for one whose caller has left: no deadline runs on its
+// connection once its body is there, or if it has none.
 func TestNoDeadlineAfterTheBody(t *testing.T) {
 	d := open(t, "1xrtx-4060")
 	for _, who := range []doorkeeper.Identity{user(7), holding(lease.Holder{User: "root"}, access.Admin)} {
-		r := httptest.NewRequest("POST", "/api/leases", strings.NewReader(`{"slots":1,"timeout_seconds":0}`))
-		r.Header.Set("Content-Type", "application/json")
-		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
-		d.server.ServeHTTP(w, r.WithContext(withIdentity(t.Context(), who)))
-		if w.Code != http.StatusCreated {
-			t.Fatal(w.Code, w.Body)
-		}
-		if early := exceeds(who.Actor); w.set != early { // the body of an administrator is read under the deadline, which its end lifts
-			t.Errorf("user %d: a deadline was set: %v", who.UID, w.set)
+		for _, c := range []struct {
+			path, body string
+			want       int
+		}{
+			{"/api/leases", `{"slots":1,"timeout_seconds":0}`, http.StatusCreated},
+			{"/api/leases/a/resume", "", http.StatusNotFound},
+		} {
+			r := httptest.NewRequest("POST", c.path, strings.NewReader(c.body))
+			r.Header.Set("Content-Type", "application/json")
+			w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+			d.server.ServeHTTP(w, r.WithContext(withIdentity(t.Context(), who)))
+			if w.Code != c.want {
+				t.Fatal(w.Code, w.Body)
+			}
+			if w.set {
+				t.Errorf("user %d, %s: a deadline was set", who.UID, c.path)
+			}
 		}
 	}
 }
