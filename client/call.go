@@ -17,7 +17,7 @@ import (
 	"syscall"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/door/wire"
+	"github.com/berth-gpu/berth/api/wire"
 )
 
 // get asks for path and reads the answer into a T.

@@ -12,8 +12,8 @@ import (
 	"testing/iotest"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/api/wire"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/door/wire"
 )
 
 // Whatever comes over an event stream, in whatever pieces, the reader gives the

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/api/wire"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/door/wire"
 )
 
 const leasesPath = "/api/leases"

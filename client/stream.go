@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/door/wire"
+	"github.com/berth-gpu/berth/api/wire"
 )
 
 // overStream makes a call over the lease stream, which costs a fraction of an HTTP call.

@@ -18,8 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/api/wire"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/door/wire"
 )
 
 // far is the daemon's end of a stream, in the hands of the test.

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/door/wire"
+	"github.com/berth-gpu/berth/api/wire"
 )
 
 // streamIdle is how long an unused stream stays open.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/berth-gpu/berth/api"
-	"github.com/berth-gpu/berth/internal/door/wire"
+	"github.com/berth-gpu/berth/api/wire"
 )
 
 func TestBounded(t *testing.T) {

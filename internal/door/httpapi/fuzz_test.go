@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/api/wire"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
-	"github.com/berth-gpu/berth/internal/door/wire"
 	"github.com/berth-gpu/berth/internal/lease"
 )
 

@@ -15,8 +15,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/api/wire"
 	"github.com/berth-gpu/berth/internal/door/problems"
-	"github.com/berth-gpu/berth/internal/door/wire"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/fair"
 	"github.com/berth-gpu/berth/internal/text/words"

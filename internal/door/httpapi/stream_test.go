@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/api/wire"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/door/wire"
 )
 
 // line is the client's end of a lease stream.

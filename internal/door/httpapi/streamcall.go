@@ -10,9 +10,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/berth-gpu/berth/api/wire"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/door/problems"
-	"github.com/berth-gpu/berth/internal/door/wire"
 	"github.com/berth-gpu/berth/internal/lease/fair"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 )

@@ -20,13 +20,13 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/api/wire"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/door/doorkeeper"
 	"github.com/berth-gpu/berth/internal/door/peercred"
 	"github.com/berth-gpu/berth/internal/door/sessions"
-	"github.com/berth-gpu/berth/internal/door/wire"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 )

@@ -13,9 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/api/wire"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/desk"
-	"github.com/berth-gpu/berth/internal/door/wire"
 )
 
 // ways are the ways to a lease over one connection. Each asks for so much memory

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/door/wire"
+	"github.com/berth-gpu/berth/api/wire"
 )
 
 // askHold asks for a number of open connections of each kind.
