@@ -68,15 +68,13 @@ func (s *server) quota(ctx context.Context, in *quotaQuery) (*answer[api.Quota],
 	return &answer[api.Quota]{found}, err
 }
 
-type tokensQuery struct{ Page }
-
-func (s *server) tokens(_ context.Context, in *tokensQuery) (*listed[api.Tokens], error) {
-	page, more, err := cut(&in.Page, tokensList, in.most(), s.Desk.ListTokens().Tokens,
+func (s *server) tokens(_ context.Context, in *Page) (*listed[api.Tokens], error) {
+	page, more, err := cut(in, tokensList, in.most(), s.Desk.ListTokens().Tokens,
 		func(t api.Token) string { return t.Name }, strings.Compare)
 	if err != nil {
 		return nil, err
 	}
-	return answerPage(&in.Page, more, api.Tokens{Tokens: page, More: more})
+	return answerPage(in, more, api.Tokens{Tokens: page, More: more})
 }
 
 type tokenNamed struct {

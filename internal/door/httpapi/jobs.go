@@ -8,9 +8,7 @@ import (
 	"iter"
 	"net/http"
 	"reflect"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -30,7 +28,6 @@ func registerJobs(s *server) {
 		"The answer comes when the job is on disk. berth then starts it at its turn, whatever becomes of the caller and of this daemon. Only a caller whom the kernel names can submit: "+
 			"on the Unix socket from outside of containers, or by a session on the page that began there; and the holder of a token that is bound to a user, as that user.", missing, conflict, down)), s.Desk.Submit)
 	list := on("GET /api/jobs", "jobs", "All jobs, the newest first", "A job with an array or parameters is one entry, with the counts of its tasks. Of the jobs of others, only operators see the commands, folders and logs.")
-	list.Middlewares = huma.Middlewares{func(ctx huma.Context, next func(huma.Context)) { next(repeated{ctx, []string{"user", "state"}}) }}
 	serve(s, list, s.jobs)
 	serve(s, on("GET /api/jobs/{id}", "job", "One job with its tasks, or one task", "", missing), s.job)
 	for _, change := range []struct {
@@ -41,7 +38,7 @@ func registerJobs(s *server) {
 		{desk.HoldJob, "hold-job", "Keep a job or a task that waits from beginning", ""},
 		{desk.UnholdJob, "unhold-job", "Let a job or a task that is held begin at its turn", ""},
 	} {
-		serve(s, on("POST /api/jobs/{id}/"+string(change.to), change.id, change.summary, change.details, missing, conflict, down), func(ctx context.Context, in *changeJob) (*answer[api.Job], error) {
+		serve(s, on("POST /api/jobs/{id}/"+string(change.to), change.id, change.summary, change.details, missing, conflict, down), func(ctx context.Context, in *ofJob[*api.JobAct]) (*answer[api.Job], error) {
 			changed, err := s.Desk.ChangeJob(ctx, askerOf(ctx), in.ID, change.to, given(in.Body).Why)
 			return &answer[api.Job]{changed}, err
 		})
@@ -51,7 +48,7 @@ func registerJobs(s *server) {
 		return &answer[api.Job]{changed}, err
 	})
 	serve(s, creating(on("POST /api/jobs/{id}/redo", "redo-job", "Submit a job again, under a new id", "The new job has the command, the folder, the environment and the lease of the old one, and waits for no other job. Only its owner can.", missing, conflict, down)),
-		func(ctx context.Context, in *redoJob) (*answer[api.Job], error) {
+		func(ctx context.Context, in *ofJob[*api.JobRedo]) (*answer[api.Job], error) {
 			again, err := s.Desk.RedoJob(ctx, askerOf(ctx), in.ID, given(in.Body))
 			return &answer[api.Job]{again}, err
 		})
@@ -71,41 +68,10 @@ func registerJobs(s *server) {
 	limitJobs(s.api.OpenAPI())
 }
 
-// changeJob has the parameters of a route that changes a job.
-type changeJob struct {
-	ID   string `path:"id" doc:"Id of the job or of the task." maxLength:"128"`
-	Body *api.JobAct
-}
-
-// redoJob has the parameters of redo.
-type redoJob struct {
-	ID   string `path:"id" doc:"Id of the job or of the task." maxLength:"128"`
-	Body *api.JobRedo
-}
-
 // ofJob has the parameters of a route about one job, and a body.
 type ofJob[T any] struct {
 	ID   string `path:"id" doc:"Id of the job or of the task." maxLength:"128"`
 	Body T
-}
-
-// repeated is a request in which all values of some parameters count: ?state=a&state=b as
-// ?state=a,b. The framework reads either the one or the other.
-type repeated struct {
-	asked
-	names []string
-}
-
-// asked is a request as the framework has it.
-type asked huma.Context
-
-// Query returns the value of a parameter.
-func (r repeated) Query(name string) string {
-	if !slices.Contains(r.names, name) {
-		return r.asked.Query(name)
-	}
-	address := r.URL()
-	return strings.Join(address.Query()[name], ",")
 }
 
 type jobsQuery struct {

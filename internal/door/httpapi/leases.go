@@ -156,9 +156,7 @@ func (s *server) trim(ctx context.Context, in *named) (*answer[api.Lease], error
 	return &answer[api.Lease]{trimmed}, err
 }
 
-type leasesQuery struct{ Page }
-
-func (s *server) leases(ctx context.Context, in *leasesQuery) (*listed[api.Leases], error) {
+func (s *server) leases(ctx context.Context, in *Page) (*listed[api.Leases], error) {
 	var after placement.Mark
 	if _, err := in.resume(leasesList, &after); err != nil {
 		return nil, err
@@ -179,7 +177,7 @@ func (s *server) leases(ctx context.Context, in *leasesQuery) (*listed[api.Lease
 	if page.More {
 		all.More = in.more(leasesList, page.Last)
 	}
-	return answerPage(&in.Page, all.More, all)
+	return answerPage(in, all.More, all)
 }
 
 type leaseQuery struct {

@@ -13,8 +13,6 @@ func registerOrphans(s *server) {
 			"A daemon that is not root sees only the open files of its own user."), s.orphans)
 }
 
-type orphansQuery struct{ Page }
-
 // strayListed is a process with the list that it is on.
 type strayListed struct {
 	api.Stray
@@ -28,7 +26,7 @@ type strayKey struct {
 	foreign bool
 }
 
-func (s *server) orphans(ctx context.Context, in *orphansQuery) (*listed[api.Strays], error) {
+func (s *server) orphans(ctx context.Context, in *Page) (*listed[api.Strays], error) {
 	found := s.Desk.Orphans()
 	var all []strayListed
 	for _, stray := range found.Orphans {
@@ -37,7 +35,7 @@ func (s *server) orphans(ctx context.Context, in *orphansQuery) (*listed[api.Str
 	for _, stray := range found.Foreign {
 		all = append(all, strayListed{stray, true})
 	}
-	page, more, err := cut(&in.Page, s.thisRun(orphansList), in.most(), all,
+	page, more, err := cut(in, s.thisRun(orphansList), in.most(), all,
 		func(p strayListed) uint64 { return hide(s, strayKey{p.GPU, p.PID, p.foreign}) }, cmp.Compare)
 	if err != nil {
 		return nil, err
@@ -50,5 +48,5 @@ func (s *server) orphans(ctx context.Context, in *orphansQuery) (*listed[api.Str
 		}
 		*list = append(*list, sight.stray(p.Stray))
 	}
-	return answerPage(&in.Page, more, strays)
+	return answerPage(in, more, strays)
 }

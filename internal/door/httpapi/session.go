@@ -127,9 +127,7 @@ func (s *server) sessionLink(ctx context.Context, _ *struct{}) (*answer[api.Sess
 	return ok(api.SessionLink{URL: address + "/#login=" + code, Expires: ends.UTC().Truncate(time.Second)})
 }
 
-type sessionsQuery struct{ Page }
-
-func (s *server) listSessions(ctx context.Context, in *sessionsQuery) (*listed[api.Sessions], error) {
+func (s *server) listSessions(ctx context.Context, in *Page) (*listed[api.Sessions], error) {
 	c := doorkeeper.Of(ctx)
 	all := []api.Session{}
 	for _, each := range s.Door.Sessions.List(time.Now()) {
@@ -137,11 +135,11 @@ func (s *server) listSessions(ctx context.Context, in *sessionsQuery) (*listed[a
 			all = append(all, s.sessionOf(&each, c))
 		}
 	}
-	page, more, err := cut(&in.Page, sessionsList, in.most(), all, func(each api.Session) string { return each.ID }, strings.Compare)
+	page, more, err := cut(in, sessionsList, in.most(), all, func(each api.Session) string { return each.ID }, strings.Compare)
 	if err != nil {
 		return nil, err
 	}
-	return answerPage(&in.Page, more, api.Sessions{Sessions: page, More: more})
+	return answerPage(in, more, api.Sessions{Sessions: page, More: more})
 }
 
 // seesSession reports whether a caller may see and end a session.

@@ -20,9 +20,7 @@ func registerUsers(s *server) {
 		"Sums over the leases that there are, the requests that wait, and the ended leases that the daemon remembers. Only operators see the limits of others."), s.users)
 }
 
-type usersQuery struct{ Page }
-
-func (s *server) users(ctx context.Context, in *usersQuery) (*listed[api.Users], error) {
+func (s *server) users(ctx context.Context, in *Page) (*listed[api.Users], error) {
 	all, now := &userSums{sight: sightOf(ctx), of: map[string]*userSum{}}, time.Now()
 	view := s.Ledger.View()
 	ended, pools := s.Past.All(), report.Pools[struct{}]{}
@@ -65,11 +63,11 @@ func (s *server) users(ctx context.Context, in *usersQuery) (*listed[api.Users],
 	slices.SortFunc(list, func(a, b api.UserUse) int {
 		return cmp.Or(cmp.Compare(b.Memory, a.Memory), strings.Compare(a.User, b.User))
 	})
-	page, more, err := cut(&in.Page, usersList, in.most(), list, func(u api.UserUse) string { return u.User }, strings.Compare)
+	page, more, err := cut(in, usersList, in.most(), list, func(u api.UserUse) string { return u.User }, strings.Compare)
 	if err != nil {
 		return nil, err
 	}
-	return answerPage(&in.Page, more, api.Users{Users: page, More: more})
+	return answerPage(in, more, api.Users{Users: page, More: more})
 }
 
 // userSums adds up what users have, by their names as a caller sees them.
