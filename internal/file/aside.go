@@ -36,21 +36,34 @@ func Salvage(path string) []byte {
 // writes it to path: whenever the daemon is killed, the next one finds the damaged file
 // or that text.
 func SetAside(path, lost string, instead []byte, why error) *Damage {
-	d := &Damage{Path: path, Aside: AsideName(path, time.Now()), Lost: lost, Err: why}
-	var err error
-	if instead != nil {
-		err = os.Link(path, d.Aside)
-	}
-	if instead == nil || err != nil { // a folder cannot be linked
-		err = os.Rename(path, d.Aside)
-	}
-	if err != nil {
-		d.Aside, d.Err = "", errors.Join(why, err)
-	}
+	d := setAside(path, lost, why, func(aside string) error {
+		if instead != nil && os.Link(path, aside) == nil {
+			return nil
+		}
+		return os.Rename(path, aside) // also a folder, which cannot be linked
+	})
 	if instead != nil {
 		if err := Replace(path, instead); err != nil {
 			d.Err = errors.Join(d.Err, err)
 		}
+	}
+	return d
+}
+
+// SetAsideIn keeps a damaged file of a folder under another name, which is on disk then.
+func SetAsideIn(folder Folder, name, lost string, why error) *Damage {
+	return setAside(name, lost, why, func(aside string) error {
+		if err := folder.Rename(name, aside); err != nil {
+			return err
+		}
+		return folder.Sync()
+	})
+}
+
+func setAside(path, lost string, why error, rename func(to string) error) *Damage {
+	d := &Damage{Path: path, Aside: AsideName(path, time.Now()), Lost: lost, Err: why}
+	if err := rename(d.Aside); err != nil {
+		d.Aside, d.Err = "", errors.Join(why, err)
 	}
 	return d
 }

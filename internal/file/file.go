@@ -6,8 +6,8 @@
 // one is set aside under another name, so that the daemon can start without it and report
 // the damage.
 //
-// Logs are in a Folder: the journal, the audit log and the events write to its files.
-// SealLine gives a line a checksum. Dir is a real folder; tests have one that can crash.
+// Logs are in a Folder: the journal writes to its files, and Lines is one to which the audit
+// log and the events append. SealLine gives a line a checksum. Dir is a real folder; tests have one that can crash.
 //
 // ReadTrusted reads files that decide what the daemon does, such as its configuration,
 // rules, tokens, certificates and keys. It refuses a file that somebody other than root

@@ -20,19 +20,21 @@ const suffix = ".new"
 // Replace replaces the state file at path by one with this text, which only its owner can
 // read. It returns when the file is on disk.
 func Replace(path string, text []byte) error {
-	return replace(folderOf(path), filepath.Base(path), Seal(path, text), true)
+	return Put(folderOf(path), filepath.Base(path), suffix, Seal(path, text), true)
 }
 
 // ReplacePlain replaces a file that is not a state file and has no checksum. It does not
 // wait for the disk.
 func ReplacePlain(path string, text []byte) error {
-	return replace(folderOf(path), filepath.Base(path), text, false)
+	return Put(folderOf(path), filepath.Base(path), suffix, text, false)
 }
 
 // folderOf returns the folder of a file, which must be there.
 func folderOf(path string) Folder { return dir{folder: filepath.Dir(path), fileMode: 0o600} }
 
-func replace(folder Folder, name string, text []byte, durable bool) error {
+// Put replaces a file of a folder, in one step, by one with this text, whose name ends with
+// suffix until it is whole. If durable, Put returns when the file is on disk.
+func Put(folder Folder, name, suffix string, text []byte, durable bool) error {
 	temp := name + suffix
 	err := create(folder, temp, text, durable)
 	if err == nil {

@@ -127,7 +127,7 @@ func (s *State[T]) save(v T, durable bool) error {
 	text, err := s.encode(v)
 	if err == nil {
 		s.writing.Lock()
-		err = replace(s.folder, filepath.Base(s.path), Seal(s.path, text), durable)
+		err = Put(s.folder, filepath.Base(s.path), suffix, Seal(s.path, text), durable)
 		s.writing.Unlock()
 	}
 	if err != nil {

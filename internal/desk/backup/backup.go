@@ -259,8 +259,8 @@ func (w *writer) addOpened(o opened) error {
 	if err != nil {
 		return err
 	}
-	if o.Kind == inventory.Lines { // the last one may be about to be written
-		data = data[:bytes.LastIndexByte(data, '\n')+1]
+	if o.Kind == inventory.Lines {
+		data = file.WholeLines(data)
 	}
 	if cleaned {
 		if data, err = clean(o.name, data); err != nil {

@@ -1,7 +1,6 @@
 package backup
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -205,16 +204,11 @@ func (c *checker) lines(i inventory.Item, names []string) error {
 	}
 	return c.each(names, func(name string, data []byte) error {
 		number := 0
-		for line := range bytes.Lines(data) {
+		for text, sound := range file.UnsealLines(file.WholeLines(data)) {
 			number++
-			whole, ends := bytes.CutSuffix(line, []byte("\n"))
-			if !ends {
-				break // it is about to be written, or the daemon was killed
-			}
 			var is struct {
 				Version int `json:"version"`
 			}
-			text, _, sound := file.UnsealLine(whole)
 			if !sound || json.Unmarshal(text, &is) != nil {
 				return fmt.Errorf("line %d is not as it was written", number)
 			}

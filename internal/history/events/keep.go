@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,7 +36,7 @@ const (
 // until it succeeds.
 func (l *Log) Keep(ctx context.Context, folder file.Folder, complain func(error)) {
 	w := &writer{log: l, folder: folder}
-	defer w.close()
+	defer func() { w.to.Close() }()
 	var failed error
 	for last := (time.Time{}); ; {
 		more, err := w.write()
@@ -81,10 +82,9 @@ type writer struct {
 	log    *Log
 	folder file.Folder
 
-	file   file.File // nil if the next write begins one
-	size   int64     // of the file
-	after  uint64    // id of the last event in it; 0 if there is none
-	events int       // appended since the file was begun
+	to     *file.Lines // the next write begins another file if it does not stand
+	after  uint64      // id of the last event in it; 0 if there is none
+	events int         // appended since the file was begun
 	bytes  int
 }
 
@@ -94,7 +94,7 @@ func (w *writer) write() (<-chan struct{}, error) {
 	case <-w.log.urgent: // the events to read now include the warning
 	default:
 	}
-	if w.file == nil || w.events > tailEvents || w.bytes > tailBytes {
+	if !w.to.Stands() || w.events > tailEvents || w.bytes > tailBytes {
 		return w.begin()
 	}
 	entries, more := w.log.Entries(w.after, math.MaxInt)
@@ -102,12 +102,8 @@ func (w *writer) write() (<-chan struct{}, error) {
 	if len(text) == 0 {
 		return more, nil
 	}
-	if _, err := w.file.Size(); err != nil { // its name no longer leads to it
-		w.close()
-		return w.begin()
-	}
 	if err := w.append(text, urgent); err != nil {
-		w.close() // its last line may be cut; the next file is whole
+		w.to.Close() // its last line may be cut; the next file is whole
 		return more, err
 	}
 	w.after = entries[len(entries)-1].ID()
@@ -129,48 +125,30 @@ func lines(text []byte, entries []*Entry) (_ []byte, urgent bool) {
 }
 
 func (w *writer) append(text []byte, durable bool) error {
-	n, err := w.file.WriteAt(text, w.size)
-	w.size += int64(n)
-	if err != nil {
-		return err
+	err := w.to.Append(text)
+	if err == nil && durable {
+		err = w.to.Sync(func() {})
 	}
-	if durable {
-		return w.file.Sync()
-	}
-	return nil
+	return err
 }
 
 // begin begins a file with all kept events, and removes the others.
 func (w *writer) begin() (<-chan struct{}, error) {
-	w.close()
+	w.to.Close()
 	entries, more := w.log.Entries(0, math.MaxInt)
 	text, _ := lines([]byte(opening), entries)
 	number, _, err := newest(w.folder)
 	if err != nil {
 		return more, err
 	}
-	name := fileName(number + 1)
+	name := names.Name(number + 1)
 	if err := w.tidy(name); err != nil {
 		return more, err
 	}
-	if w.file, err = w.folder.Create(name + partial); err != nil {
-		w.file = nil
+	if err := file.Put(w.folder, name, partial, text, true); err != nil {
 		return more, err
 	}
-	w.size = 0
-	if err := errors.Join(w.append(text, true), w.file.Close()); err != nil {
-		w.file = nil
-		return more, errors.Join(err, w.folder.Remove(name+partial))
-	}
-	w.file = nil
-	if err = w.folder.Rename(name+partial, name); err == nil {
-		err = w.folder.Sync()
-	}
-	if err != nil {
-		return more, err
-	}
-	if w.file, err = w.folder.Open(name); err != nil {
-		w.file = nil
+	if w.to, err = file.OpenLines(w.folder, name); err != nil {
 		return more, err
 	}
 	w.after, w.events, w.bytes = 0, 0, 0
@@ -183,18 +161,15 @@ func (w *writer) begin() (<-chan struct{}, error) {
 // tidy removes all files but the newest, and those that are not whole. If the newest does
 // not exist yet, the one before it stays.
 func (w *writer) tidy(keep string) error {
-	names, err := file.Names(w.folder)
+	all, err := file.Names(w.folder)
 	if err != nil {
 		return err
 	}
-	there := false
-	for _, name := range names {
-		there = there || name == keep
-	}
+	there := slices.Contains(all, keep)
 	var failed []error
-	for _, name := range names {
-		_, ours := numberOf(name)
-		_, half := numberOf(strings.TrimSuffix(name, partial))
+	for _, name := range all {
+		_, ours := names.Of(name)
+		_, half := names.Of(strings.TrimSuffix(name, partial))
 		if half && !ours || ours && there && name != keep {
 			failed = append(failed, w.folder.Remove(name))
 		}
@@ -204,14 +179,7 @@ func (w *writer) tidy(keep string) error {
 
 // finish records that no event is missing, unless err says otherwise.
 func (w *writer) finish(err error) {
-	if err == nil && w.file != nil {
+	if err == nil && w.to.Stands() {
 		_ = w.append([]byte(closing), true) // if it fails, readers get a gap
-	}
-}
-
-func (w *writer) close() {
-	if w.file != nil {
-		_ = w.file.Close() // what matters was synced
-		w.file = nil
 	}
 }

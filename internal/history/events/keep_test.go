@@ -77,7 +77,7 @@ func TestEventsSurviveARestart(t *testing.T) {
 		if diff := cmp.Diff([]string{"python of ada", "last", "next"}, texts(resumed)); diff != "" {
 			t.Errorf("a reader resumes (-want +got):\n%s", diff)
 		}
-		for path, want := range map[string]os.FileMode{path: os.ModeDir | 0o700, filepath.Join(path, fileName(1)): 0o600} {
+		for path, want := range map[string]os.FileMode{path: os.ModeDir | 0o700, filepath.Join(path, names.Name(1)): 0o600} {
 			if info, err := os.Stat(path); err != nil || info.Mode() != want {
 				t.Errorf("%s has mode %v, %v", path, info.Mode(), err)
 			}
@@ -163,7 +163,7 @@ func TestDamagedFiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, fileName(1)), []byte(c.text), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, names.Name(1)), []byte(c.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			l := New(10, start)
@@ -204,9 +204,9 @@ func TestFilesAreBounded(t *testing.T) {
 			time.Sleep(writeAfter)
 			synctest.Wait()
 		}
-		names, err := file.Names(folder)
-		if err != nil || len(names) != 1 || names[0] == fileName(1) {
-			t.Errorf("the files are %v, %v", names, err)
+		all, err := file.Names(folder)
+		if err != nil || len(all) != 1 || all[0] == names.Name(1) {
+			t.Errorf("the files are %v, %v", all, err)
 		}
 		stop()
 		again := New(100, start)

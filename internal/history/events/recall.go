@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/file"
@@ -19,9 +16,9 @@ import (
 // A folder has one file, whose name ends with a number. Each line is an event as JSON,
 // with its public sentence and a checksum. A new file begins with all kept events, gets
 // its name when it is whole, and replaces the one before.
+var names = file.Numbered{Prefix: "events-", Digits: 6, Suffix: ".jsonl"}
+
 const (
-	prefix  = "events-"
-	suffix  = ".jsonl"
 	partial = ".new" // suffix of a file that is not whole
 	largest = 64 << 20
 )
@@ -84,26 +81,13 @@ func (l *Log) Recall(folder file.Folder) *file.Damage {
 		err = fmt.Errorf("%s cannot be read: the machine or the daemon died while it was written, or the disk has changed it", words.Count(damaged, "line"))
 	}
 	if err != nil {
-		return setAside(folder, name, err)
+		return file.SetAsideIn(folder, name, lost, err)
 	}
 	return nil
 }
 
 // lost says what a damaged file leads to.
 const lost = "Events of before the restart are missing from the list of events."
-
-// setAside keeps a damaged file under another name.
-func setAside(folder file.Folder, name string, why error) *file.Damage {
-	d := &file.Damage{Path: name, Aside: file.AsideName(name, time.Now()), Lost: lost, Err: why}
-	err := folder.Rename(name, d.Aside)
-	if err == nil {
-		err = folder.Sync()
-	}
-	if err != nil {
-		d.Aside, d.Err = "", errors.Join(why, err)
-	}
-	return d
-}
 
 // restore keeps an event of an earlier daemon. The caller holds mu.
 func (l *Log) restore(e gpu.Event) {
@@ -115,26 +99,13 @@ func (l *Log) restore(e gpu.Event) {
 
 // newest returns the newest file of a folder, by its number, or 0 if there is none.
 func newest(folder file.Folder) (number uint64, name string, err error) {
-	names, err := file.Names(folder)
-	for _, each := range names {
-		if n, is := numberOf(each); is && n > number {
+	all, err := file.Names(folder)
+	for _, each := range all {
+		if n, is := names.Of(each); is && n > number {
 			number, name = n, each
 		}
 	}
 	return number, name, err
-}
-
-// numberOf returns the number in the name of a file.
-func numberOf(name string) (uint64, bool) {
-	text, is := strings.CutSuffix(name, suffix)
-	if !is {
-		return 0, false
-	}
-	if text, is = strings.CutPrefix(text, prefix); !is {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	return n, err == nil && n > 0
 }
 
 // parseLines reads the content of a file. It counts the damaged lines and reports whether
@@ -144,18 +115,16 @@ func parseLines(text []byte) (kept []gpu.Event, closed bool, damaged int) {
 	if len(text) == 0 { // a file gets its name after its first line is written
 		return nil, false, 1
 	}
-	last := uint64(0)
-	for i, each := range bytes.SplitAfter(text, []byte("\n")) {
-		if len(each) == 0 {
-			continue
-		}
-		l, err := parseLine(each)
+	last, number := uint64(0), 0
+	for object, whole := range file.UnsealLines(text) {
+		number++
+		l, err := parseLine(object)
 		switch {
-		case err != nil:
+		case !whole || err != nil:
 			damaged++
 			closed = false
 			continue
-		case l.Version != 0 && i == 0:
+		case l.Version != 0 && number == 1:
 			if l.Version != version {
 				return nil, false, 1
 			}
@@ -177,16 +146,7 @@ func parseLines(text []byte) (kept []gpu.Event, closed bool, damaged int) {
 	return slices.Clip(kept), closed, damaged
 }
 
-var errCut = errors.New("the line does not end")
-
 func parseLine(text []byte) (l line, err error) {
-	if text[len(text)-1] != '\n' {
-		return l, errCut
-	}
-	text, _, sound := file.UnsealLine(text[:len(text)-1])
-	if !sound {
-		return l, errors.New("its checksum is wrong")
-	}
 	from := json.NewDecoder(bytes.NewReader(text))
 	from.UseNumber()
 	if err := from.Decode(&l); err != nil {
@@ -203,6 +163,3 @@ func appendLine(b []byte, e *gpu.Event) []byte {
 	text := lineCodec.Append(nil, &line{Event: *e, Public: e.Public})
 	return append(append(b, file.SealLine(text)...), '\n')
 }
-
-// fileName returns the name of the file with a number.
-func fileName(number uint64) string { return fmt.Sprintf("%s%06d%s", prefix, number, suffix) }

@@ -46,16 +46,13 @@ type Log struct {
 
 	mu       sync.Mutex // guards what follows
 	settings Settings
-	file     file.File // nil if it is not open
-	size     int64     // of file
-	first    uint64    // number of its first entry; 0 if it has none
-	oldest   uint64    // number of the oldest entry that is kept
-	newest   Mark      // the newest entry, in this file or before
-	expect   Mark      // an entry that must be there when the log is opened
-	doubtful bool      // the disk refused to sync the file, so the next entry goes to another one
+	file     *file.Lines // nil if it is not open
+	first    uint64      // number of its first entry; 0 if it has none
+	oldest   uint64      // number of the oldest entry that is kept
+	newest   Mark        // the newest entry, in this file or before
+	expect   Mark        // an entry that must be there when the log is opened
+	doubtful bool        // the disk refused to sync the file, so the next entry goes to another one
 	ration   ration
-
-	syncing sync.Mutex // held during a sync, and while a file is closed
 }
 
 // Open returns the log in a folder. It completes a line that a crash cut off, and says
@@ -118,10 +115,10 @@ func (l *Log) record(e api.AuditEntry) error {
 // ready opens the log if it is not open, or if somebody removed or changed the file
 // meanwhile. The caller holds mu.
 func (l *Log) ready(now time.Time) error {
-	if l.file != nil {
-		if size, err := l.file.Size(); err == nil && size == l.size {
-			return nil
-		}
+	switch {
+	case l.file.Stands():
+		return nil
+	case l.file != nil:
 		l.expect = l.newest
 		l.close()
 	}
@@ -132,7 +129,7 @@ func (l *Log) ready(now time.Time) error {
 // full. The caller holds mu.
 func (l *Log) write(e api.AuditEntry, now time.Time) error {
 	line := l.line(e, now)
-	if l.first != 0 && (l.doubtful || l.size+int64(len(line)) > l.settings.MaxSize) {
+	if l.first != 0 && (l.doubtful || l.file.Size()+int64(len(line)) > l.settings.MaxSize) {
 		if err := l.rotate(now); err != nil {
 			return err
 		}
@@ -150,15 +147,13 @@ func (l *Log) line(e api.AuditEntry, now time.Time) []byte {
 // append appends the next line. If it writes only a part of the line, the log opens the
 // file again before the next line, which completes that part. The caller holds mu.
 func (l *Log) append(line []byte) error {
-	n, err := l.file.WriteAt(line, l.size)
-	if err != nil {
+	if err := l.file.Append(line); err != nil {
 		if l.expect == (Mark{}) {
 			l.expect = l.newest
 		}
 		l.close()
 		return err
 	}
-	l.size += int64(n)
 	l.newest = Mark{Seq: l.newest.Seq + 1, Hash: Hash(line)}
 	if l.first == 0 {
 		l.first = l.newest.Seq
@@ -169,12 +164,7 @@ func (l *Log) append(line []byte) error {
 
 // close closes the file. The caller holds mu.
 func (l *Log) close() {
-	if l.file == nil {
-		return
-	}
-	l.syncing.Lock()
-	defer l.syncing.Unlock()
-	_ = l.file.Close() // what was written is there, whatever it says
+	l.file.Close()
 	l.file = nil
 }
 

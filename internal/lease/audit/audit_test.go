@@ -210,9 +210,9 @@ func TestTampering(t *testing.T) {
 				_ = d.Remove(name)
 			}
 		}, "Entries 1 to 9 are missing at its end", "the log ended with entry 0"},
-		"a deleted old file": {func(d disk) { _ = d.Remove(RotatedName(1)) }, "a file was removed", ""},
+		"a deleted old file": {func(d disk) { _ = d.Remove(Rotated.Name(1)) }, "a file was removed", ""},
 		"exchanged files": {func(d disk) {
-			a, b := RotatedName(1), RotatedName(4)
+			a, b := Rotated.Name(1), Rotated.Name(4)
 			x, _ := d.ReadFile(a)
 			y, _ := d.ReadFile(b)
 			d.WriteFile(a, y)
@@ -439,9 +439,9 @@ func TestTakenName(t *testing.T) {
 	d := disk{disktest.New()}
 	w := newWorld(t, d)
 	w.records(1)
-	d.WriteFile(RotatedName(1), []byte("not ours\n"))
+	d.WriteFile(Rotated.Name(1), []byte("not ours\n"))
 	w.records(19)
-	if text, _ := d.ReadFile(RotatedName(1)); string(text) != "not ours\n" {
+	if text, _ := d.ReadFile(Rotated.Name(1)); string(text) != "not ours\n" {
 		t.Errorf("it was replaced by %q", text)
 	}
 	if len(w.events) == 0 || !strings.Contains(w.events[0], "cannot begin a new file of the audit log") {

@@ -109,8 +109,8 @@ func TestLongAndBinaryTexts(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	list := []string{CurrentName, RotatedName(9), "notes", RotatedName(10), "audit-1.log", "audit.log.1", RotatedName(1)}
-	want := []string{RotatedName(1), RotatedName(9), RotatedName(10), CurrentName}
+	list := []string{CurrentName, Rotated.Name(9), "notes", Rotated.Name(10), "audit-1.log", "audit.log.1", Rotated.Name(1)}
+	want := []string{Rotated.Name(1), Rotated.Name(9), Rotated.Name(10), CurrentName}
 	if got := Order(list); !slices.Equal(got, want) {
 		t.Errorf("in order %v", got)
 	}
@@ -121,7 +121,7 @@ func FuzzChecker(f *testing.F) {
 	f.Add(text, []byte{}, newest.Hash)
 	f.Add([]byte("{}\n\n\x00"), text, "")
 	f.Fuzz(func(t *testing.T, a, b []byte, hash string) {
-		v := verdict(Mark{3, hash}, File{RotatedName(1), a}, File{CurrentName, b})
+		v := verdict(Mark{3, hash}, File{Rotated.Name(1), a}, File{CurrentName, b})
 		if v.Sound != (len(v.Problems) == 0) || v.Entries < 0 {
 			t.Errorf("%+v", v)
 		}

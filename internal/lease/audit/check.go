@@ -20,7 +20,7 @@ type File struct {
 // other files.
 func Order(names []string) []string {
 	ours := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		_, rotated := FirstOf(name)
+		_, rotated := Rotated.Of(name)
 		return !rotated && name != CurrentName
 	})
 	slices.Sort(ours) // CurrentName comes after all others: a dot comes after a dash
@@ -53,7 +53,7 @@ func NewChecker(mark Mark) *Checker { return &Checker{mark: mark} }
 func (c *Checker) Read(f File) {
 	c.verdict.Files = append(c.verdict.Files, f.Name)
 	c.file, c.line = f.Name, 0
-	first, rotated := FirstOf(f.Name)
+	first, rotated := Rotated.Of(f.Name)
 	for line := range bytes.Lines(f.Text) {
 		c.line++
 		if !bytes.HasSuffix(line, []byte("\n")) && !rotated {

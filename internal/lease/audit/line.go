@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -96,15 +97,5 @@ func Parse(line []byte) (api.AuditEntry, bool) {
 // CurrentName is the name of the file that the log is written to.
 const CurrentName = "audit.log"
 
-// RotatedName returns the name of a file that is complete, from the number of
-// its first entry.
-func RotatedName(first uint64) string { return fmt.Sprintf("audit-%020d.log", first) }
-
-// FirstOf returns the number of the first entry of a complete file, from its name; false
-// if name is not that of a complete file.
-func FirstOf(name string) (first uint64, rotated bool) {
-	if n, err := fmt.Sscanf(name, "audit-%d.log", &first); n != 1 || err != nil || name != RotatedName(first) {
-		return 0, false
-	}
-	return first, true
-}
+// Rotated are the names of complete files, with the numbers of their first entries.
+var Rotated = file.Numbered{Prefix: "audit-", Digits: 20, Suffix: ".log"}

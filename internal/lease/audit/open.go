@@ -2,9 +2,7 @@ package audit
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 	"time"
 
@@ -26,7 +24,7 @@ func (l *Log) open(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := l.openFile(); err != nil {
+	if l.file, err = file.OpenLines(l.folder, CurrentName); err != nil {
 		return err
 	}
 	l.first, l.newest, l.oldest = end.first, Mark{Seq: end.seq, Hash: end.hash}, max(end.oldest, 1)
@@ -36,26 +34,6 @@ func (l *Log) open(now time.Time) error {
 	}
 	l.expect = Mark{}
 	return nil
-}
-
-// openFile opens the file that the log is written to, and makes it if there is none. The
-// caller holds mu, and the log is not open.
-func (l *Log) openFile() error {
-	f, err := l.folder.Open(CurrentName)
-	if errors.Is(err, fs.ErrNotExist) {
-		f, err = l.folder.Create(CurrentName)
-	}
-	if err != nil {
-		return err
-	}
-	l.file = f
-	if l.size, err = f.Size(); err == nil {
-		err = l.folder.Sync() // the daemon that made it may have been killed
-	}
-	if err != nil {
-		l.close()
-	}
-	return err
 }
 
 // ending describes how the log ends, as its files say.
@@ -156,11 +134,9 @@ func firstOf(text []byte) api.AuditEntry {
 // mend makes the log ready for the next entry. The caller holds mu.
 func (l *Log) mend(e *ending, now time.Time) error {
 	if e.open {
-		n, err := l.file.WriteAt([]byte("\n"), l.size)
-		if err != nil {
+		if err := l.file.Append([]byte("\n")); err != nil {
 			return err
 		}
-		l.size += int64(n)
 	}
 	if e.hash == "" {
 		l.newest.Hash = l.expect.Hash // of the line before, wherever that is
@@ -170,7 +146,7 @@ func (l *Log) mend(e *ending, now time.Time) error {
 		missing = l.expect.Seq - e.seq
 		l.newest.Seq = l.expect.Seq // the numbers go on, so that the gap stays visible
 	}
-	if l.size == 0 && l.newest.Seq > 0 && e.seq > 0 {
+	if l.file.Size() == 0 && l.newest.Seq > 0 && e.seq > 0 {
 		if err := l.begin(now); err != nil {
 			return err
 		}

@@ -38,7 +38,7 @@ func (l *Log) Page(q Query) (api.AuditLog, error) {
 	ordered := Order(names)
 	for i, name := range ordered {
 		if i+1 < len(ordered) {
-			if next, rotated := FirstOf(ordered[i+1]); rotated && next <= q.After+1 {
+			if next, rotated := Rotated.Of(ordered[i+1]); rotated && next <= q.After+1 {
 				continue // all its entries are older
 			}
 		}

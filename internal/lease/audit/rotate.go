@@ -1,25 +1,21 @@
 package audit
 
 import (
-	"io/fs"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/file"
 )
 
 // rotate begins another file. The caller holds mu.
-func (l *Log) rotate(now time.Time) error {
+func (l *Log) rotate(now time.Time) (err error) {
 	if !l.doubtful {
-		l.syncing.Lock()
-		err := l.file.Sync()
-		l.syncing.Unlock()
-		if err != nil {
+		if err := l.file.Sync(func() {}); err != nil {
 			return err
 		}
 	}
-	if err := l.complete(); err != nil {
+	if err := l.file.Rename(Rotated.Name(l.first)); err != nil {
 		// The file grows beyond its limit, which is better than no log.
 		if l.trouble.Load() == nil {
 			l.tell(gpu.Warning, "The daemon cannot begin a new file of the audit log, and goes on with the old one: %v", err)
@@ -28,7 +24,7 @@ func (l *Log) rotate(now time.Time) error {
 	}
 	l.close()
 	l.first, l.doubtful = 0, false
-	if err := l.openFile(); err != nil {
+	if l.file, err = file.OpenLines(l.folder, CurrentName); err != nil {
 		return err
 	}
 	if err := l.begin(now); err != nil {
@@ -36,23 +32,6 @@ func (l *Log) rotate(now time.Time) error {
 		return err
 	}
 	return nil
-}
-
-// complete gives the file the name of a complete one, which must be unused. The caller
-// holds mu.
-func (l *Log) complete() error {
-	name := RotatedName(l.first)
-	names, err := l.folder.List()
-	if err != nil {
-		return err
-	}
-	if slices.Contains(names, name) {
-		return &fs.PathError{Op: "rename to", Path: name, Err: fs.ErrExist}
-	}
-	if err := l.folder.Rename(CurrentName, name); err != nil {
-		return err
-	}
-	return l.folder.Sync()
 }
 
 // begin writes the first line of a file that is not the first one. The line carries the
@@ -70,7 +49,7 @@ func (l *Log) begin(now time.Time) error {
 	surplus := complete[:max(len(complete)-(l.settings.Files-1), 0)]
 	oldest := l.oldest // also if somebody removed files meanwhile: that stays visible
 	if kept := complete[len(surplus):]; len(surplus) > 0 && len(kept) > 0 {
-		oldest, _ = FirstOf(kept[0])
+		oldest, _ = Rotated.Of(kept[0])
 	} else if len(surplus) > 0 {
 		oldest = l.newest.Seq + 1
 	}

@@ -48,11 +48,7 @@ func (l *Log) Sync() {
 		l.mu.Unlock()
 		return
 	}
-	l.syncing.Lock() // before mu is let go: the file must not be closed meanwhile
-	l.mu.Unlock()
-	err := file.Sync()
-	l.syncing.Unlock()
-	if err != nil {
+	if err := file.Sync(l.mu.Unlock); err != nil {
 		// The kernel may have dropped what it could not write, and does not say so
 		// again. Whatever is missing breaks the chain.
 		l.failures.Add(1)

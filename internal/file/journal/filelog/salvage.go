@@ -110,7 +110,7 @@ func (h history) beginning(boot file.BootID, data []byte, d *journal.CorruptErro
 	switch {
 	case d.Offset >= fileHeader:
 		name, b = d.File, slices.Clone(data[:d.Offset])
-		next, _ = number(name, segmentPrefix)
+		next, _ = segmentNames.Of(name)
 		for off := fileHeader; off < len(b); {
 			f, err := parsePacket(b[off:])
 			if err != nil {
@@ -165,21 +165,7 @@ func freeName(taken []string) func(name string) string {
 
 // writeFile creates a file that is there completely or not at all.
 func writeFile(disk file.Folder, name string, data []byte) error {
-	f, err := disk.Create(name + temporary)
-	if err != nil {
-		return journal.Failed("create", name, err)
-	}
-	_, err = f.WriteAt(data, 0)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = disk.Rename(name+temporary, name)
-	}
-	if err == nil {
-		err = disk.Sync()
-	}
-	if err != nil {
+	if err := file.Put(disk, name, temporary, data, true); err != nil {
 		return journal.Failed("write", name, err)
 	}
 	return nil

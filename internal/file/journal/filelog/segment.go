@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/berth-gpu/berth/internal/file"
@@ -19,10 +18,13 @@ const (
 	segmentMagic  = "berthlog"
 	snapshotMagic = "berthsnp"
 
-	segmentPrefix  = "log-"
-	snapshotPrefix = "snapshot-"
-	asidePrefix    = "damaged-"
-	temporary      = ".tmp"
+	asidePrefix = "damaged-"
+	temporary   = ".tmp"
+)
+
+var (
+	segmentNames  = file.Numbered{Prefix: "log-", Digits: 20}
+	snapshotNames = file.Numbered{Prefix: "snapshot-", Digits: 20}
 )
 
 // newHeader returns the beginning of a file that this boot makes. In a segment, seq is the
@@ -66,8 +68,8 @@ func parseHeader(name, magic string, seq uint64, b []byte) (file.BootID, error) 
 	return file.BootID(b[24:40]), nil
 }
 
-func segmentName(first uint64) string { return fmt.Sprintf("%s%020d", segmentPrefix, first) }
-func snapshotName(upTo uint64) string { return fmt.Sprintf("%s%020d", snapshotPrefix, upTo) }
+func segmentName(first uint64) string { return segmentNames.Name(first) }
+func snapshotName(upTo uint64) string { return snapshotNames.Name(upTo) }
 
 // contents lists the files of a directory by name.
 type contents struct {
@@ -83,9 +85,9 @@ func list(disk file.Folder) (contents, error) {
 	}
 	var c contents
 	for _, name := range names {
-		if n, ok := number(name, segmentPrefix); ok {
+		if n, ok := segmentNames.Of(name); ok {
 			c.segments = append(c.segments, n)
-		} else if n, ok := number(name, snapshotPrefix); ok {
+		} else if n, ok := snapshotNames.Of(name); ok {
 			c.snapshots = append(c.snapshots, n)
 		} else if strings.HasSuffix(name, temporary) {
 			c.temporary = append(c.temporary, name)
@@ -94,15 +96,6 @@ func list(disk file.Folder) (contents, error) {
 	slices.Sort(c.segments)
 	slices.Sort(c.snapshots)
 	return c, nil
-}
-
-func number(name, prefix string) (uint64, bool) {
-	digits, ok := strings.CutPrefix(name, prefix)
-	if !ok || len(digits) != 20 {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(digits, 10, 64)
-	return n, err == nil
 }
 
 // base returns the number of the last entry that the snapshot replaces.
