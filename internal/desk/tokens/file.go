@@ -2,7 +2,6 @@ package tokens
 
 import (
 	"bytes"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/access/secret"
 	"github.com/berth-gpu/berth/internal/file"
 )
 
@@ -82,20 +82,20 @@ func (b *book) UnmarshalText(text []byte) error {
 	if d.Version != version {
 		return file.VersionError(d.Version, version)
 	}
-	tokens, hashes := map[string]*entry{}, map[hash]bool{}
+	tokens, hashes := map[string]*entry{}, map[secret.Hash]bool{}
 	for _, s := range d.Tokens {
 		e, err := s.entry()
 		if err != nil {
 			return fmt.Errorf("token %q: %w", s.Name, err)
 		}
-		if tokens[e.Name] != nil || hashes[e.hash] {
+		if tokens[e.Name] != nil || hashes[e.Hash] {
 			return fmt.Errorf("token %q: its name or its secret is there twice", s.Name)
 		}
-		tokens[e.Name], hashes[e.hash] = e, true
+		tokens[e.Name], hashes[e.Hash] = e, true
 	}
 	var gone []revoked
 	for _, s := range d.Revoked {
-		h, err := parseHash(s.SHA256)
+		h, err := secret.Parse(s.SHA256)
 		if err != nil {
 			return fmt.Errorf("revoked token %q: %w", s.Name, err)
 		}
@@ -111,7 +111,7 @@ func (b *book) UnmarshalText(text []byte) error {
 
 // salvage reads the tokens of a damaged file whose lines are intact.
 func salvage(text []byte) *book {
-	tokens, hashes := map[string]*entry{}, map[hash]bool{}
+	tokens, hashes := map[string]*entry{}, map[secret.Hash]bool{}
 	var gone []revoked
 	for line := range bytes.Lines(text) {
 		object, sealed, sound := file.UnsealLine(bytes.TrimRight(line, ",\r\n"))
@@ -120,14 +120,14 @@ func salvage(text []byte) *book {
 		}
 		var t storedToken
 		if strictly(object, &t) == nil {
-			if e, err := t.entry(); err == nil && tokens[e.Name] == nil && !hashes[e.hash] {
-				tokens[e.Name], hashes[e.hash] = e, true
+			if e, err := t.entry(); err == nil && tokens[e.Name] == nil && !hashes[e.Hash] {
+				tokens[e.Name], hashes[e.Hash] = e, true
 			}
 			continue
 		}
 		var r storedRevoked
 		if strictly(object, &r) == nil {
-			if h, err := parseHash(r.SHA256); err == nil && !hashes[h] {
+			if h, err := secret.Parse(r.SHA256); err == nil && !hashes[h] {
 				gone, hashes[h] = append(gone, revoked{r.Name, h, r.At}), true
 			}
 		}
@@ -154,7 +154,7 @@ func (s storedToken) entry() (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, err := parseHash(s.SHA256)
+	h, err := secret.Parse(s.SHA256)
 	if err != nil {
 		return nil, err
 	}
@@ -165,14 +165,6 @@ func (s storedToken) entry() (*entry, error) {
 	return newEntry(t, h), nil
 }
 
-func parseHash(text string) (h hash, err error) {
-	b, err := hex.DecodeString(text)
-	if err != nil || len(b) != len(h) {
-		return h, errors.New("sha256 is not 64 hexadecimal digits")
-	}
-	return hash(b), nil
-}
-
 // MarshalText returns the content of the file.
 func (b book) MarshalText() ([]byte, error) {
 	var tokens, gone []any
@@ -180,12 +172,12 @@ func (b book) MarshalText() ([]byte, error) {
 		e := b.byName[name]
 		t := e.token()
 		tokens = append(tokens, storedToken{
-			Name: t.Name, Role: t.Role.String(), Service: t.Service, As: t.As, UID: t.UID, SHA256: hex.EncodeToString(e.hash[:]),
+			Name: t.Name, Role: t.Role.String(), Service: t.Service, As: t.As, UID: t.UID, SHA256: e.Hash.String(),
 			Created: t.Created, Expires: t.Expires, Used: t.Used, By: t.By,
 		})
 	}
 	for _, r := range b.revoked {
-		gone = append(gone, storedRevoked{Name: r.name, SHA256: hex.EncodeToString(r.hash[:]), At: r.at})
+		gone = append(gone, storedRevoked{Name: r.name, SHA256: r.hash.String(), At: r.at})
 	}
 	text := fmt.Appendf(nil, `{"version":%d,"tokens":[`, version)
 	text, err := appendLines(text, tokens)

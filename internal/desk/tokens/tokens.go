@@ -1,20 +1,12 @@
 // Package tokens keeps the named tokens of a daemon.
 //
-// A token is a secret that gives its holder a role. Tokens stores only the SHA-256 of
-// each secret, so a copy of its file lets nobody in. A secret that berth makes has 256
-// random bits; one that a user brings has at least 32 characters.
-//
-// Check finds a token by the hash of its secret, so its run time says nothing about the
-// secrets. Tokens remembers the hashes of revoked tokens, so that their holders learn why
-// they are refused.
+// A token is a secret that gives its holder a role. One that a user brings has at least 32
+// characters. Tokens remembers the hashes of revoked tokens, so that their holders learn
+// why they are refused.
 package tokens
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -24,6 +16,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/access/secret"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
@@ -77,28 +70,19 @@ type Token struct {
 	By      string    // user who created it
 }
 
-// hash is the SHA-256 of a secret.
-type hash [sha256.Size]byte
-
-func hashOf(secret string) hash { return sha256.Sum256([]byte(secret)) }
-
 // entry is a token that is accepted.
 type entry struct {
-	Token              // without Used
-	hash  hash         // of its secret
-	weak  bool         // its secret is short enough to be guessed
-	used  atomic.Int64 // minutes from 1970 to when it was last shown; 0 if never
-
-	standing context.Context // ends when the token is revoked
-	end      context.CancelCauseFunc
+	Token // without Used
+	secret.Kept
+	weak bool         // its secret is short enough to be guessed
+	used atomic.Int64 // minutes from 1970 to when it was last shown; 0 if never
 }
 
-func newEntry(t Token, h hash) *entry {
-	e := &entry{Token: t, hash: h}
+func newEntry(t Token, h secret.Hash) *entry {
+	e := &entry{Token: t, Kept: secret.Keep(h)}
 	if !t.Used.IsZero() {
 		e.used.Store(minute(t.Used))
 	}
-	e.standing, e.end = context.WithCancelCause(context.Background())
 	return e
 }
 
@@ -116,7 +100,7 @@ func minute(t time.Time) int64 { return t.Unix() / 60 }
 // revoked is a token that was revoked.
 type revoked struct {
 	name string
-	hash hash
+	hash secret.Hash
 	at   time.Time
 }
 
@@ -129,10 +113,10 @@ type Tokens struct {
 
 // book holds every token at one moment. It never changes, so Check takes no lock.
 type book struct {
-	byHash  map[hash]*entry // including the daemon's own
+	byHash  map[secret.Hash]*entry // including the daemon's own
 	byName  map[string]*entry
 	revoked []revoked // oldest first
-	gone    map[hash]bool
+	gone    map[secret.Hash]bool
 	daemon  *entry // the token of the configuration; nil if there is none
 }
 
@@ -141,21 +125,21 @@ func New() *Tokens { return newTokens("") }
 
 func newTokens(path string) *Tokens {
 	t := &Tokens{file: file.NewState[book](path, file.StateOptions{What: "the tokens"})}
-	t.all.Store(&book{byHash: map[hash]*entry{}, byName: map[string]*entry{}})
+	t.all.Store(&book{byHash: map[secret.Hash]*entry{}, byName: map[string]*entry{}})
 	return t
 }
 
 // with returns a copy of the book with these tokens instead.
 func (b *book) with(tokens map[string]*entry, gone []revoked, daemon *entry) *book {
-	next := &book{byHash: make(map[hash]*entry, len(tokens)+1), byName: tokens, revoked: gone, gone: make(map[hash]bool, len(gone)), daemon: daemon}
+	next := &book{byHash: make(map[secret.Hash]*entry, len(tokens)+1), byName: tokens, revoked: gone, gone: make(map[secret.Hash]bool, len(gone)), daemon: daemon}
 	for _, r := range gone {
 		next.gone[r.hash] = true
 	}
 	for _, e := range tokens {
-		next.byHash[e.hash] = e
+		next.byHash[e.Hash] = e
 	}
 	if daemon != nil {
-		next.byHash[daemon.hash] = daemon
+		next.byHash[daemon.Hash] = daemon
 	}
 	return next
 }
@@ -172,27 +156,21 @@ type Shown struct {
 
 // Check returns the token with this secret. The error is ErrUnknown, ErrExpired or
 // ErrRevoked.
-func (t *Tokens) Check(secret string, now time.Time) (Shown, error) {
-	return t.check(hashOf(secret), now)
+func (t *Tokens) Check(shown string, now time.Time) (Shown, error) {
+	return t.check(secret.Of(shown), now)
 }
 
-// Fingerprint returns the fingerprint of a secret, for Recall.
-func Fingerprint(secret string) string {
-	h := hashOf(secret)
-	return hex.EncodeToString(h[:])
-}
-
-// Recall returns the token of a secret that was shown before, given its fingerprint. It
+// Recall returns the token of a secret that was shown before, given its hash as text. It
 // returns the same errors as Check.
 func (t *Tokens) Recall(fingerprint string, now time.Time) (Shown, error) {
-	h, err := parseHash(fingerprint)
+	h, err := secret.Parse(fingerprint)
 	if err != nil {
 		return Shown{}, ErrUnknown
 	}
 	return t.check(h, now)
 }
 
-func (t *Tokens) check(h hash, now time.Time) (Shown, error) {
+func (t *Tokens) check(h secret.Hash, now time.Time) (Shown, error) {
 	b := t.all.Load()
 	e := b.byHash[h]
 	if e == nil {
@@ -212,7 +190,7 @@ func (t *Tokens) check(h hash, now time.Time) (Shown, error) {
 	if e.As != "" {
 		credential.UID = access.KnownUID(e.UID)
 	}
-	return Shown{Credential: credential, Expires: e.Expires, Standing: e.standing, Weak: e.weak}, nil
+	return Shown{Credential: credential, Expires: e.Expires, Standing: e.Standing, Weak: e.weak}, nil
 }
 
 // HasDaemon reports whether the configuration has a token.
@@ -228,22 +206,22 @@ func (t *Tokens) Weak() bool {
 // SetDaemon sets the token of the configuration, which has the role admin. An empty
 // secret means that there is none. SetDaemon reports whether the token has changed, and
 // whether it is short enough to be guessed.
-func (t *Tokens) SetDaemon(secret string) (changed, short bool) {
+func (t *Tokens) SetDaemon(text string) (changed, short bool) {
 	t.changing.Lock()
 	defer t.changing.Unlock()
 	b := t.all.Load()
 	var next *entry
-	if secret != "" {
-		if next = newEntry(Token{Name: access.DaemonToken, Role: access.Admin}, hashOf(secret)); len(secret) < ShortestSecret {
+	if text != "" {
+		if next = newEntry(Token{Name: access.DaemonToken, Role: access.Admin}, secret.Of(text)); len(text) < ShortestSecret {
 			next.weak = true
 		}
 	}
-	if b.daemon != nil && next != nil && b.daemon.hash == next.hash {
+	if b.daemon != nil && next != nil && b.daemon.Hash == next.Hash {
 		return false, b.daemon.weak
 	}
 	t.all.Store(b.with(b.byName, b.revoked, next))
 	if b.daemon != nil {
-		b.daemon.end(ErrRevoked)
+		b.daemon.End(ErrRevoked)
 	}
 	return b.daemon != nil || next != nil, next != nil && next.weak
 }
@@ -264,25 +242,25 @@ func (t *Tokens) List() []Token {
 
 // Stands reports whether this very token exists already, with the same name, secret,
 // role, service and user, and without an expiry on either.
-func (t *Tokens) Stands(token Token, secret string) bool {
+func (t *Tokens) Stands(token Token, text string) bool {
 	e := t.all.Load().byName[token.Name]
-	return e != nil && secret != "" && e.hash == hashOf(secret) && e.Role == token.Role && e.Service == words.Service(token.Service) &&
+	return e != nil && text != "" && e.Hash == secret.Of(text) && e.Role == token.Role && e.Service == words.Service(token.Service) &&
 		e.As == token.As && e.UID == token.UID && e.Expires.IsZero() && token.Expires.IsZero()
 }
 
 // Create makes a token and returns its secret: the one that was brought, or one of 256
 // random bits. It returns when the token is on the disk.
-func (t *Tokens) Create(token Token, brought string, now time.Time) (secret string, err error) {
+func (t *Tokens) Create(token Token, brought string, now time.Time) (made string, err error) {
 	return t.create(token, brought, false, now)
 }
 
 // Replace makes a token as Create does. If a token has the same name, Replace revokes
 // that one in the same write: after a crash, one of the two exists.
-func (t *Tokens) Replace(token Token, brought string, now time.Time) (secret string, err error) {
+func (t *Tokens) Replace(token Token, brought string, now time.Time) (made string, err error) {
 	return t.create(token, brought, true, now)
 }
 
-func (t *Tokens) create(token Token, brought string, replace bool, now time.Time) (secret string, err error) {
+func (t *Tokens) create(token Token, brought string, replace bool, now time.Time) (made string, err error) {
 	token.Service = words.Service(token.Service)
 	token.Created, token.Used = now.UTC().Truncate(time.Second), time.Time{}
 	if !token.Expires.IsZero() {
@@ -291,14 +269,14 @@ func (t *Tokens) create(token Token, brought string, replace bool, now time.Time
 	if err := check(token); err != nil {
 		return "", err
 	}
-	if secret = brought; secret == "" {
-		secret = Prefix + random()
+	if made = brought; made == "" {
+		made = Prefix + secret.New()
 	} else if err := checkSecret(brought); err != nil {
 		return "", err
 	}
 	t.changing.Lock()
 	defer t.changing.Unlock()
-	b, h := t.all.Load(), hashOf(secret)
+	b, h := t.all.Load(), secret.Of(made)
 	tokens, gone := b.living(now)
 	old := tokens[token.Name]
 	switch {
@@ -310,8 +288,8 @@ func (t *Tokens) create(token Token, brought string, replace bool, now time.Time
 		return "", fmt.Errorf("create the token %s: %w", token.Name, ErrFull)
 	}
 	tokens[token.Name] = newEntry(token, h)
-	if old != nil && old.hash != h {
-		gone = latest(append(gone, revoked{old.Name, old.hash, now.UTC().Truncate(time.Second)}))
+	if old != nil && old.Hash != h {
+		gone = latest(append(gone, revoked{old.Name, old.Hash, now.UTC().Truncate(time.Second)}))
 	}
 	next := b.with(tokens, gone, b.daemon)
 	if err := t.file.Save(*next); err != nil {
@@ -319,9 +297,9 @@ func (t *Tokens) create(token Token, brought string, replace bool, now time.Time
 	}
 	t.all.Store(next)
 	if old != nil {
-		old.end(ErrRevoked)
+		old.End(ErrRevoked)
 	}
-	return secret, nil
+	return made, nil
 }
 
 // expiredKept is how long an expired token is listed.
@@ -333,7 +311,7 @@ func (b *book) living(now time.Time) (tokens map[string]*entry, gone []revoked) 
 	tokens, gone = make(map[string]*entry, len(b.byName)+1), slices.Clone(b.revoked)
 	for name, e := range b.byName {
 		if !e.Expires.IsZero() && now.Sub(e.Expires) > expiredKept {
-			gone = append(gone, revoked{name, e.hash, now})
+			gone = append(gone, revoked{name, e.Hash, now})
 			continue
 		}
 		tokens[name] = e
@@ -358,11 +336,11 @@ func (t *Tokens) Revoke(name string, now time.Time) (Token, error) {
 	tokens, gone := b.living(now)
 	if tokens[name] != nil {
 		delete(tokens, name)
-		gone = latest(append(gone, revoked{name, e.hash, now.UTC().Truncate(time.Second)}))
+		gone = latest(append(gone, revoked{name, e.Hash, now.UTC().Truncate(time.Second)}))
 	}
 	next := b.with(tokens, gone, b.daemon)
 	t.all.Store(next) // before the write: the secret may be in wrong hands
-	e.end(ErrRevoked)
+	e.End(ErrRevoked)
 	if err := t.file.Save(*next); err != nil {
 		t.file.Change(0) // Run tries again
 		return e.token(), fmt.Errorf("the token %s is refused from now on, but the daemon could not write that down and accepts it again after a restart: %w", name, err)
@@ -380,13 +358,6 @@ func (t *Tokens) saveUsed() error {
 	t.changing.Lock()
 	defer t.changing.Unlock()
 	return t.file.Save(*t.all.Load())
-}
-
-// random returns 256 random bits as 43 characters.
-func random() string {
-	var b [32]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
 // check returns an error if something is wrong with a token.

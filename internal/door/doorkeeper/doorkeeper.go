@@ -177,9 +177,19 @@ func probes(r *http.Request) bool {
 // tokenShown is a token that a caller showed, and the caller as its holder.
 type tokenShown struct {
 	tokens.Shown
+	remembered
+}
+
+// remembered is a secret that a caller showed, and whom it makes of the caller.
+type remembered struct {
 	secret string
 	minute int64 // when it was checked
 	caller *Caller
+}
+
+// again reports whether a caller shows the same secret in the same minute.
+func (r *remembered) again(shown string, now time.Time) bool {
+	return r.minute == now.Unix()/60 && subtle.ConstantTimeCompare([]byte(r.secret), []byte(shown)) == 1
 }
 
 // withToken serves or refuses a request that shows a token. It returns false for a
@@ -209,18 +219,16 @@ func (d Doorkeeper) withToken(w http.ResponseWriter, r *http.Request, c *Caller,
 // in every request, so check remembers it for a minute. The error is an *api.Problem for
 // a valid token whose user is gone, or that is for another node.
 func (d Doorkeeper) check(c *Caller, header []string, now time.Time) (*tokenShown, error) {
-	secret, err := bearer(header)
+	text, err := bearer(header)
 	if err != nil {
 		return nil, err
 	}
-	minute := now.Unix() / 60
 	if c != nil {
-		if last := c.shown.Load(); last != nil && last.minute == minute && last.stands(now) &&
-			subtle.ConstantTimeCompare([]byte(last.secret), []byte(secret)) == 1 {
+		if last := c.shown.Load(); last != nil && last.stands(now) && last.again(text, now) {
 			return last, nil
 		}
 	}
-	found, err := d.find(secret, now)
+	found, err := d.find(text, now)
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +239,7 @@ func (d Doorkeeper) check(c *Caller, header []string, now time.Time) (*tokenShow
 	if err != nil {
 		return nil, err
 	}
-	s := &tokenShown{Shown: found, secret: secret, minute: minute, caller: holder}
+	s := &tokenShown{found, remembered{text, now.Unix() / 60, holder}}
 	if c != nil {
 		c.shown.Store(s)
 	}

@@ -2,7 +2,6 @@ package doorkeeper
 
 import (
 	"context"
-	"crypto/subtle"
 	"errors"
 	"net"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/access/secret"
 	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/door/sessions"
@@ -62,10 +62,8 @@ var errElsewhere = errors.New("the session does not hold for this connection")
 // sessionShown is a session that a caller showed, and the caller as its owner.
 type sessionShown struct {
 	sessions.Shown
-	token  tokens.Shown // the token that the session began with; Standing is nil if it began with none
-	secret string
-	minute int64 // when it was checked
-	caller *Caller
+	remembered
+	token tokens.Shown // the token that the session began with; Standing is nil if it began with none
 }
 
 // withSession serves a request that shows a session. It returns false for a request
@@ -117,15 +115,12 @@ func cookies(r *http.Request, name string) (secrets []string) {
 		return nil
 	}
 	for _, cookie := range r.CookiesNamed(name) {
-		if len(secrets) < mostCookies && len(cookie.Value) == secretLength {
+		if len(secrets) < mostCookies && len(cookie.Value) == secret.Length {
 			secrets = append(secrets, cookie.Value)
 		}
 	}
 	return secrets
 }
-
-// secretLength is how many characters the secret of a session has.
-const secretLength = 43
 
 // fromOwnPage reports whether a browser made a request for the page of this daemon. A
 // request that changes something must say so; a browser always does.
@@ -158,20 +153,18 @@ func (d Doorkeeper) session(c *Caller, secrets []string, now time.Time) (found *
 	return nil, err
 }
 
-func (d Doorkeeper) checkSession(c *Caller, secret string, now time.Time) (*sessionShown, error) {
-	minute := now.Unix() / 60
-	if last := c.session.Load(); last != nil && last.minute == minute && last.stands(now) &&
-		subtle.ConstantTimeCompare([]byte(last.secret), []byte(secret)) == 1 {
+func (d Doorkeeper) checkSession(c *Caller, text string, now time.Time) (*sessionShown, error) {
+	if last := c.session.Load(); last != nil && last.stands(now) && last.again(text, now) {
 		return last, nil
 	}
-	found, err := d.Sessions.Check(secret, now)
+	found, err := d.Sessions.Check(text, now)
 	if err != nil {
 		return nil, err
 	}
 	if !c.holds(&found.Owner) {
 		return nil, errElsewhere
 	}
-	s := &sessionShown{Shown: found, secret: secret, minute: minute}
+	s := &sessionShown{Shown: found, remembered: remembered{secret: text, minute: now.Unix() / 60}}
 	if found.ByToken() {
 		if s.token, err = d.Tokens.Recall(found.Proof, now); err != nil {
 			_, _ = d.Sessions.End(found.ID) // the token is worthless, whether or not the disk records the end

@@ -18,6 +18,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/access/secret"
 	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/door/sessions"
 	"github.com/berth-gpu/berth/internal/lease/quota"
@@ -526,7 +527,7 @@ func TestCookieIsStrict(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := done.Cookie.String(); got != "berth_session_8000="+done.Cookie.Value+"; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict" || len(done.Cookie.Value) != secretLength {
+	if got := done.Cookie.String(); got != "berth_session_8000="+done.Cookie.Value+"; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict" || len(done.Cookie.Value) != secret.Length {
 		t.Error(got)
 	}
 	c.secure = true

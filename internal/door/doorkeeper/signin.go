@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/access/secret"
 	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/door/sessions"
@@ -65,12 +66,12 @@ func (d Doorkeeper) SignIn(ctx context.Context, c *Caller, code, token string, c
 	if err := access.May(who.Standing(), access.Look, access.Object{}); err != nil {
 		return nil, problems.New(http.StatusForbidden, "not_allowed", "The page needs the role viewer, and this gives the role %s. Nothing was changed.", who.Standing().Role)
 	}
-	secret, s, err := d.Sessions.Begin(owner, now, func(s sessions.Session) error { return confirm(who, s) })
+	cookie, s, err := d.Sessions.Begin(owner, now, func(s sessions.Session) error { return confirm(who, s) })
 	if err != nil {
 		return nil, err
 	}
 	found.Session = s
-	return &SignedIn{Session: s, Caller: who, Cookie: c.cookie(secret)}, nil
+	return &SignedIn{Session: s, Caller: who, Cookie: c.cookie(cookie)}, nil
 }
 
 // ownerOf returns the owner of a session that begins. A session that begins on this
@@ -93,7 +94,7 @@ func (d Doorkeeper) ownerOf(c *Caller, code, token string, now time.Time) (sessi
 	if err != nil {
 		return sessions.Owner{}, tokens.Shown{}, err
 	}
-	o := sessions.Owner{UID: c.uid, Token: shown.Name, Proof: tokens.Fingerprint(token)}
+	o := sessions.Owner{UID: c.uid, Token: shown.Name, Proof: secret.Of(token).String()}
 	if !c.holds(&o) {
 		err = errNobody
 	}

@@ -3,7 +3,6 @@ package sessions
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/access/secret"
 	"github.com/berth-gpu/berth/internal/file"
 )
 
@@ -37,7 +37,7 @@ type stored struct {
 func New() *Sessions { return newSessions("") }
 
 func newSessions(path string) *Sessions {
-	return &Sessions{byHash: map[hash]*entry{}, file: file.NewState[document](path, file.StateOptions{
+	return &Sessions{byHash: map[secret.Hash]*entry{}, file: file.NewState[document](path, file.StateOptions{
 		What: "the sessions", Version: 1, Strict: true, Lost: "Everybody has to sign in again.",
 	})}
 }
@@ -58,28 +58,28 @@ func Open(path string, now time.Time) (*Sessions, *file.Damage) {
 }
 
 // entries returns the sessions of the file.
-func (d *document) entries() (map[hash]*entry, error) {
+func (d *document) entries() (map[secret.Hash]*entry, error) {
 	if len(d.Sessions) > Most {
 		return nil, fmt.Errorf("it has %d sessions, and %d are the most", len(d.Sessions), Most)
 	}
-	all := map[hash]*entry{}
+	all := map[secret.Hash]*entry{}
 	for _, s := range d.Sessions {
 		e, err := s.entry()
 		if err != nil {
 			return nil, fmt.Errorf("session %q: %w", s.ID, err)
 		}
-		if all[e.hash] != nil {
+		if all[e.Hash] != nil {
 			return nil, fmt.Errorf("session %q: its secret is there twice", s.ID)
 		}
-		all[e.hash] = e
+		all[e.Hash] = e
 	}
 	return all, nil
 }
 
 func (s *stored) entry() (*entry, error) {
-	b, err := hex.DecodeString(s.SHA256)
-	if err != nil || len(b) != len(hash{}) {
-		return nil, errors.New("sha256 is not 64 hexadecimal digits")
+	h, err := secret.Parse(s.SHA256)
+	if err != nil {
+		return nil, err
 	}
 	o := Owner{Groups: s.Groups, Token: s.Token, Proof: s.Proof}
 	uid, known := s.UID.Get()
@@ -99,7 +99,7 @@ func (s *stored) entry() (*entry, error) {
 	if s.Here {
 		o.Place = access.Here
 	}
-	return newEntry(Session{ID: s.ID, Owner: o, Begun: s.Begun, Used: s.Used}, hash(b)), nil
+	return &entry{Session{ID: s.ID, Owner: o, Begun: s.Begun, Used: s.Used}, secret.Keep(h)}, nil
 }
 
 // save writes the file and waits for the disk.
@@ -116,7 +116,7 @@ func (s *Sessions) document() document {
 	d := document{Sessions: []stored{}}
 	for _, e := range s.byHash {
 		kept := stored{
-			ID: e.ID, SHA256: hex.EncodeToString(e.hash[:]), Groups: e.Groups, Here: e.Place == access.Here,
+			ID: e.ID, SHA256: e.Hash.String(), Groups: e.Groups, Here: e.Place == access.Here,
 			Token: e.Token, Proof: e.Proof, Begun: e.Begun, Used: e.Used,
 		}
 		if uid, known := e.UID.Get(); known {

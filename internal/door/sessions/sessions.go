@@ -1,10 +1,9 @@
 // Package sessions keeps who is signed in on the page, and slows down callers who
 // guess.
 //
-// A session is a secret of 256 random bits in a cookie; Sessions stores only its
-// SHA-256, so a copy of its file lets nobody in. Sessions knows who made a session and
-// not what that person may do: the doorkeeper finds that out again for every request,
-// so a role that is taken away is gone at once.
+// A session is a secret in a cookie. Sessions knows who made it and not what that person
+// may do: the doorkeeper finds that out again for every request, so a role that is taken
+// away is gone at once.
 //
 // A code is the secret in a link for signing in. It works once, within a minute, and
 // exists only in memory.
@@ -16,8 +15,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -26,6 +23,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/access/secret"
 	"github.com/berth-gpu/berth/internal/file"
 )
 
@@ -108,30 +106,16 @@ func (s *Session) Until() time.Time {
 	return idle
 }
 
-// hash is the SHA-256 of a secret.
-type hash [sha256.Size]byte
-
-func hashOf(secret string) hash { return sha256.Sum256([]byte(secret)) }
-
 // entry is a session that has not ended.
 type entry struct {
 	Session
-	hash hash
-
-	standing context.Context // ends when the session is ended
-	end      context.CancelCauseFunc
-}
-
-func newEntry(s Session, h hash) *entry {
-	e := &entry{Session: s, hash: h}
-	e.standing, e.end = context.WithCancelCause(context.Background())
-	return e
+	secret.Kept
 }
 
 // code is a code that has not been used.
 type code struct {
 	Owner
-	hash hash
+	hash secret.Hash
 	ends time.Time
 }
 
@@ -141,12 +125,12 @@ type Sessions struct {
 	writing sync.Mutex // held while the file is written
 
 	mu     sync.Mutex // guards what follows
-	byHash map[hash]*entry
+	byHash map[secret.Hash]*entry
 	codes  []code // the oldest first
 }
 
 // Issue returns a code for an owner.
-func (s *Sessions) Issue(o Owner, now time.Time) (secret string, ends time.Time, err error) {
+func (s *Sessions) Issue(o Owner, now time.Time) (made string, ends time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.codes = slices.DeleteFunc(s.codes, func(c code) bool { return !now.Before(c.ends) })
@@ -162,15 +146,15 @@ func (s *Sessions) Issue(o Owner, now time.Time) (secret string, ends time.Time,
 	if len(s.codes) >= mostCodes {
 		return "", time.Time{}, ErrFull
 	}
-	secret, ends = random(), now.Add(CodeLife)
-	s.codes = append(s.codes, code{o, hashOf(secret), ends})
-	return secret, ends, nil
+	made, ends = secret.New(), now.Add(CodeLife)
+	s.codes = append(s.codes, code{o, secret.Of(made), ends})
+	return made, ends, nil
 }
 
 // Redeem returns the owner of a code. The code does not work again, even if the caller
 // of Redeem then refuses to let the bearer in.
-func (s *Sessions) Redeem(secret string, now time.Time) (Owner, error) {
-	h := hashOf(secret)
+func (s *Sessions) Redeem(shown string, now time.Time) (Owner, error) {
+	h := secret.Of(shown)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := slices.IndexFunc(s.codes, func(c code) bool { return c.hash == h })
@@ -188,8 +172,8 @@ func (s *Sessions) Redeem(secret string, now time.Time) (Owner, error) {
 // Begin begins a session and returns its secret. It calls confirm, which may refuse the
 // session, before the session is valid. The file has the session a moment later: a
 // daemon that is killed in between forgets it, and the person signs in again.
-func (s *Sessions) Begin(o Owner, now time.Time, confirm func(Session) error) (secret string, begun Session, err error) {
-	secret = random()
+func (s *Sessions) Begin(o Owner, now time.Time, confirm func(Session) error) (made string, begun Session, err error) {
+	made = secret.New()
 	now = now.UTC().Truncate(time.Second)
 	begun = Session{ID: newID(), Owner: o, Begun: now, Used: now}
 	if err := confirm(begun); err != nil {
@@ -205,10 +189,10 @@ func (s *Sessions) Begin(o Owner, now time.Time, confirm func(Session) error) (s
 		}
 		s.remove(last)
 	}
-	e := newEntry(begun, hashOf(secret))
-	s.byHash[e.hash] = e
+	e := &entry{begun, secret.Keep(secret.Of(made))}
+	s.byHash[e.Hash] = e
 	s.file.Change(changedAfter)
-	return secret, begun, nil
+	return made, begun, nil
 }
 
 // Shown is a session whose secret was shown.
@@ -219,8 +203,8 @@ type Shown struct {
 
 // Check returns the session with a secret, and notes its use. The error is ErrUnknown
 // or ErrEnded.
-func (s *Sessions) Check(secret string, now time.Time) (Shown, error) {
-	h := hashOf(secret)
+func (s *Sessions) Check(shown string, now time.Time) (Shown, error) {
+	h := secret.Of(shown)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.byHash[h]
@@ -236,7 +220,7 @@ func (s *Sessions) Check(secret string, now time.Time) (Shown, error) {
 		e.Used = minute
 		s.file.Change(usedAfter)
 	}
-	return Shown{Session: e.Session, Standing: e.standing}, nil
+	return Shown{Session: e.Session, Standing: e.Standing}, nil
 }
 
 // Find returns the session with an id.
@@ -290,8 +274,8 @@ func (s *Sessions) End(id string) (Session, error) {
 
 // remove removes a session. The caller holds mu.
 func (s *Sessions) remove(e *entry) {
-	delete(s.byHash, e.hash)
-	e.end(ErrEnded)
+	delete(s.byHash, e.Hash)
+	e.End(ErrEnded)
 }
 
 // prune removes the sessions that are over. The caller holds mu.
@@ -348,13 +332,6 @@ func (s *Sessions) spare() (last *entry) {
 // older compares when two sessions were last used.
 func (e *entry) older(other *entry) int {
 	return cmp.Or(e.Used.Compare(other.Used), e.Begun.Compare(other.Begun), cmp.Compare(e.ID, other.ID))
-}
-
-// random returns 256 random bits as 43 characters.
-func random() string {
-	var b [32]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
 // newID returns the name of a session, which is not secret.

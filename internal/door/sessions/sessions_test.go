@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/access/secret"
 )
 
 var (
@@ -153,8 +154,8 @@ func TestSessionsAreBounded(t *testing.T) {
 		t.Errorf("that of another user: %v", err)
 	}
 	for i := range Most - len(k.List(now)) {
-		e := newEntry(Session{ID: fmt.Sprint(i), Owner: Owner{UID: access.KnownUID(2000 + i)}, Begun: now, Used: now}, hashOf(fmt.Sprint(i)))
-		k.byHash[e.hash] = e
+		e := &entry{Session{ID: fmt.Sprint(i), Owner: Owner{UID: access.KnownUID(2000 + i)}, Begun: now, Used: now}, secret.Keep(secret.Of(fmt.Sprint(i)))}
+		k.byHash[e.Hash] = e
 	}
 	if _, _, err := k.Begin(ops, now, yes); err != nil || len(k.List(now)) != Most || k.count(&ann) != MostOfOne-1 {
 		t.Errorf("one more: %v, and ann has %d", err, k.count(&ann))
