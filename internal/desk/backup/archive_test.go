@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -264,6 +265,52 @@ func TestSecrets(t *testing.T) {
 		}
 		if !bytes.Contains(whole.Bytes(), []byte("temp_optimal: 61")) {
 			t.Errorf("secrets %v: the settings made at run time are missing", with)
+		}
+	}
+}
+
+// The row of a file in the table of the state folder says whether an archive has it.
+func TestTheTableSaysWhatIsCopied(t *testing.T) {
+	folder := t.TempDir()
+	names := map[string]inventory.Item{}
+	block := "past/long/" + strings.Repeat("0A", 13)
+	for _, i := range inventory.Items() {
+		file := map[inventory.Kind]string{
+			inventory.State: "", inventory.Journal: "/log-00000000000000000001", inventory.Folder: "/1-" + strings.Repeat("0f", 32),
+			inventory.Past: "/recent/wal/00000000", inventory.Runs: "/1.0.1", inventory.Local: "/x",
+		}[i.Kind]
+		if i.Kind == inventory.Lines {
+			file = map[string]string{inventory.Audit: "/audit.log", inventory.Events: "/events-000001.jsonl"}[i.Path]
+		}
+		names[i.Path+file] = i
+		if i.Kind == inventory.Past {
+			names[block+"/meta.json"] = i
+		}
+	}
+	for name := range names {
+		path, text := filepath.Join(folder, name), "{}\n"
+		if name == inventory.ServiceFile {
+			text = `{"version":1}`
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range []backup.Source{{}, {Secrets: true}, {NoPast: true}} {
+		s.Folder, s.Version, s.Now = folder, "test", time.Now()
+		var b bytes.Buffer
+		if err := backup.Offline(&b, s); err != nil {
+			t.Fatal(err)
+		}
+		has := map[string]bool{}
+		for _, e := range unzip(t, b.Bytes()) {
+			has[e.Name] = true
+		}
+		for name, i := range names {
+			want := i.Care != inventory.Left && (i.Care != inventory.Secret || s.Secrets) && (i.Kind != inventory.Past || !s.NoPast)
+			if has[name] != want {
+				t.Errorf("secrets %v, no past %v: the archive has %s: %v", s.Secrets, s.NoPast, name, has[name])
+			}
 		}
 	}
 }

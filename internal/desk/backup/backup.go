@@ -24,6 +24,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -157,17 +158,26 @@ func (w *writer) write() error {
 			return err
 		}
 	}
-	if w.Secrets {
-		if err := w.folder(inventory.Environments); err != nil {
-			return err
+	for _, i := range w.items() {
+		var err error
+		switch i.Kind {
+		case inventory.Folder:
+			err = w.folder(i.Path)
+		case inventory.Past:
+			err = w.past(i.Path)
 		}
-	}
-	if !w.NoPast {
-		if err := w.past(); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return w.json(sumsName, w.sums)
+}
+
+// items returns what the archive has files of.
+func (w *writer) items() []inventory.Item {
+	return slices.DeleteFunc(inventory.Items(), func(i inventory.Item) bool {
+		return i.Care == inventory.Left || i.Care == inventory.Secret && !w.Secrets || i.Kind == inventory.Past && w.NoPast
+	})
 }
 
 // moment copies the journals of a running daemon, and opens every file that belongs to the
@@ -185,8 +195,8 @@ func (w *writer) moment() error {
 }
 
 func (w *writer) openAll() error {
-	for _, i := range inventory.Items() {
-		if i.Care == inventory.Left || i.Care == inventory.Secret && !w.Secrets || w.Logs[i.Path] != nil {
+	for _, i := range w.items() {
+		if w.Logs[i.Path] != nil {
 			continue
 		}
 		names := []string{i.Path}
@@ -312,9 +322,9 @@ func (w *writer) folder(of string) error {
 // past adds what was measured: first the logs of what is not in a block yet, then the
 // blocks, so that nothing is in neither. Blocks never change; when some are joined, they go and
 // another one comes.
-func (w *writer) past() error {
-	for _, store := range []string{"recent", "long"} {
-		folder := path.Join(inventory.Measured, store)
+func (w *writer) past(of string) error {
+	for _, store := range inventory.Stores() {
+		folder := path.Join(of, store)
 		for _, part := range []string{path.Join(folder, "wal"), folder} {
 			if err := w.together(part); err != nil {
 				return err

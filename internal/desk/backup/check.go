@@ -92,7 +92,7 @@ func (c *checker) sort(name string, e fs.DirEntry, err error) error {
 		if e.IsDir() {
 			return fs.SkipDir
 		}
-	case e.IsDir() && known && i.Kind == inventory.Local:
+	case e.IsDir() && known && i.Care == inventory.Left:
 		c.files[i.Path] = append(c.files[i.Path], name)
 		return fs.SkipDir
 	case e.IsDir() || inventory.Passing(name):

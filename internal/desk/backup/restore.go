@@ -205,17 +205,14 @@ func lockFolder(folder string) (*os.File, error) {
 // removed.
 func (o *Options) settle(fresh string, h Header, did *Report) error {
 	for _, i := range inventory.Items() {
+		var err error
 		if i.Care == inventory.Bound {
-			if err := o.settleBound(i.Path, fresh, h.Machine != "" && h.Machine == o.Machine.ID); err != nil {
-				return err
-			}
+			err = o.settleBound(i.Path, fresh, h.Machine != "" && h.Machine == o.Machine.ID)
+		} else if i.Kind == inventory.Runs && did.Here && o.Replace {
+			err = linkFiles(filepath.Join(o.Folder, i.Path), filepath.Join(fresh, i.Path))
 		}
-	}
-	if did.Here && o.Replace {
-		for _, folder := range []string{inventory.JobRuns, inventory.ServiceRuns} {
-			if err := linkFiles(filepath.Join(o.Folder, folder), filepath.Join(fresh, folder)); err != nil {
-				return err
-			}
+		if err != nil {
+			return err
 		}
 	}
 	if o.Replace {

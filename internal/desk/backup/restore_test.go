@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -129,6 +130,36 @@ func TestBoundToTheMachine(t *testing.T) {
 		}
 		if _, has := is["throttle.json"]; has != c.want {
 			t.Errorf("on %v, throttle.json is there after a replacement: %v", c.on, has)
+		}
+	}
+}
+
+// The records of what runs stay if the machine runs on, and those of another boot go. The
+// daemon's group can read what it could.
+func TestRecordsOfRunsStay(t *testing.T) {
+	archive := archived(t, stateOf(t, "0.1.0"), false)
+	for _, m := range []backup.Machine{here, {ID: here.ID, Boot: "b2"}} {
+		to := filepath.Join(t.TempDir(), "state")
+		restore(t, archive, backup.Options{Folder: to, Machine: m})
+		for _, i := range inventory.Items() {
+			if i.Kind != inventory.Runs && i.Kind != inventory.Local {
+				continue
+			}
+			path := filepath.Join(to, i.Path, "9.0.1")
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("{}"), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		restore(t, archive, backup.Options{Folder: to, Machine: m, Replace: true})
+		is := tree(t, to)
+		for _, i := range inventory.Items() {
+			if _, has := is[i.Path+"/9.0.1"]; has != (i.Kind == inventory.Runs && m == here) {
+				t.Errorf("on %v, %s is there: %v", m, i.Path, has)
+			}
+			info, err := os.Stat(filepath.Join(to, i.Path))
+			if want := map[bool]fs.FileMode{false: 0o700, true: 0o750}[i.Open()]; err == nil && info.IsDir() && info.Mode().Perm() != want {
+				t.Errorf("%s has mode %v", i.Path, info.Mode())
+			}
 		}
 	}
 }

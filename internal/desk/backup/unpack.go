@@ -14,7 +14,6 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/berth-gpu/berth/internal/desk/doctor"
 	"github.com/berth-gpu/berth/internal/file/inventory"
@@ -115,7 +114,7 @@ func allowed(e *tar.Header, secrets bool, found map[string]sum) error {
 
 func unpackFile(r io.Reader, e *tar.Header, into *os.Root) (sum, error) {
 	file, folder := fs.FileMode(0o600), fs.FileMode(0o700)
-	if strings.HasPrefix(e.Name, inventory.Audit+"/") { // the daemon's group may read it
+	if i, _ := inventory.Find(e.Name); i.Open() { // the daemon's group may read it
 		file, folder = 0o640, 0o750
 	}
 	if err := into.MkdirAll(path.Dir(e.Name), folder); err != nil {

@@ -6,6 +6,7 @@ package inventory
 
 import (
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -19,7 +20,8 @@ const (
 	Lines   Kind = "lines"   // a folder of files to which lines are appended
 	Folder  Kind = "folder"  // a folder of state files
 	Past    Kind = "past"    // a folder of Prometheus' storage
-	Local   Kind = "local"   // what belongs to processes of this machine, in formats of their own
+	Runs    Kind = "runs"    // a folder of records that processes of this machine write and have locked
+	Local   Kind = "local"   // what else belongs to such processes, in formats of their own
 )
 
 // Care says what a backup does with a file or a folder.
@@ -81,9 +83,9 @@ var items = []Item{
 	{Waiting, Journal, 1, Copied, "who waits for a lease", "Those who wait lose their places."},
 	{JobJournal, Journal, 1, Copied, "the jobs of users", "Jobs that wait do not run, and ended ones are forgotten."},
 	{Environments, Folder, 0, Secret, "the environments of jobs", "Jobs that wait are held."},
-	{JobRuns, Local, 0, Left, "what the processes that mind jobs write down", "Jobs that run are lost."},
+	{JobRuns, Runs, 0, Left, "what the processes that mind jobs write down", "Jobs that run are lost."},
 	{ServiceFile, State, 1, Cleaned, "the states of services", "Services that a person stopped start again."},
-	{ServiceRuns, Local, 0, Left, "what the processes that mind services write down", "Services start again."},
+	{ServiceRuns, Runs, 0, Left, "what the processes that mind services write down", "Services start again."},
 	{Numbers, State, 1, Copied, "which numbers the ids of jobs have had", "Numbers go on from the time in seconds."},
 	{Saved, State, 0, Cleaned, "the settings that were changed at run time, limits of users among them", "Settings are those of berth.yaml."},
 	{Tokens, State, 1, Secret, "the named tokens, as hashes", "No token opens a door until it is made again."},
@@ -121,18 +123,22 @@ func Find(name string) (Item, bool) {
 	return Item{}, false
 }
 
+// Open reports whether others than the daemon may reach a file or a folder.
+func (i Item) Open() bool { return i.Path == MPS || i.Path == Audit }
+
 // Tops returns the names of the state folder that only the daemon may read.
 func Tops() (names []string) {
-	seen := map[string]bool{MPS: true, Audit: true}
 	for _, i := range items {
-		top, _, _ := strings.Cut(i.Path, "/")
-		if !seen[top] {
-			seen[top] = true
+		if top, _, _ := strings.Cut(i.Path, "/"); !i.Open() && !slices.Contains(names, top) {
 			names = append(names, top)
 		}
 	}
 	return names
 }
+
+// Stores returns the folders of what was measured, in the order in which it goes from one to
+// the next.
+func Stores() []string { return []string{"recent", "long"} }
 
 // The names of files in folders, as patterns of package path. There are no regular
 // expressions here: every command would wait until they are compiled.

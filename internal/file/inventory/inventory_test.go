@@ -18,7 +18,7 @@ const page = "../../../docs/guide/operate.md"
 func rows() string {
 	formats := map[inventory.Kind]string{
 		inventory.State: "a file with a checksum", inventory.Journal: "[a journal](../reference/journal.md)", inventory.Lines: "lines", inventory.Folder: "files with checksums",
-		inventory.Past: "Prometheus' storage", inventory.Local: "of its own",
+		inventory.Past: "Prometheus' storage", inventory.Runs: "of its own", inventory.Local: "of its own",
 	}
 	cares := map[inventory.Care]string{
 		inventory.Copied: "yes", inventory.Secret: "with `--secrets`", inventory.Cleaned: "yes; its secrets with `--secrets`", inventory.Bound: "yes; restored on the same machine only", inventory.Left: "no",
