@@ -17,7 +17,7 @@ func (o *Oversight) idlers(holdings []lease.Holding, processes []ledger.Process)
 		if !service.ParksItself(h.Lease) {
 			continue
 		}
-		one := idle.Holding{Lease: h.Lease, Memory: h.Measured, Alone: true}
+		one := idle.Holding{Holding: h, Alone: true}
 		for _, p := range processes {
 			if p.Lease != nil && p.Lease.Fence == h.Lease.Fence {
 				one.PIDs = append(one.PIDs, p.Line[0].PID)

@@ -26,15 +26,15 @@ func TestWhoMayBeIdle(t *testing.T) {
 		{"nobody may be parked", []lease.Holding{{Lease: other, Measured: 5}}, []ledger.Process{of(20, other)}, nil},
 		{
 			"alone", []lease.Holding{{Lease: parkable, Measured: 7}}, []ledger.Process{of(10, parkable), of(11, parkable)},
-			[]idle.Holding{{Lease: parkable, Memory: 7, PIDs: []int{10, 11}, Alone: true}},
+			[]idle.Holding{{Holding: lease.Holding{Lease: parkable, Measured: 7}, PIDs: []int{10, 11}, Alone: true}},
 		},
 		{
 			"beside another", []lease.Holding{{Lease: other, Measured: 5}, {Lease: parkable, Measured: 7}}, []ledger.Process{of(10, parkable), of(20, other)},
-			[]idle.Holding{{Lease: parkable, Memory: 7, PIDs: []int{10}}},
+			[]idle.Holding{{Holding: lease.Holding{Lease: parkable, Measured: 7}, PIDs: []int{10}}},
 		},
 		{
 			"beside a stranger", []lease.Holding{{Lease: parkable}}, []ledger.Process{of(30, nil)},
-			[]idle.Holding{{Lease: parkable}},
+			[]idle.Holding{{Holding: lease.Holding{Lease: parkable}}},
 		},
 	} {
 		if diff := cmp.Diff(c.want, (&world{}).oversight().idlers(c.holdings, c.processes)); diff != "" {

@@ -29,10 +29,9 @@ func Often(after time.Duration) time.Duration {
 
 // Holding is a lease on a device that berth may park.
 type Holding struct {
-	Lease  *lease.Lease
-	Memory gpu.MiB // what its processes have on the device
-	PIDs   []int   // its processes on the device
-	Alone  bool    // nobody else has processes there
+	lease.Holding
+	PIDs  []int // its processes on the device
+	Alone bool  // nobody else has processes there
 }
 
 // Figures are the evidence that a lease is idle.
@@ -133,11 +132,11 @@ func (i *Idlers) Observe(on gpu.Device, s *gpu.Sample, here []Holding) {
 // processes of the lease have left the device, because they ended or are parked, and
 // nothing else has changed.
 func (m *measure) observe(on gpu.Device, s *gpu.Sample, h Holding) (left bool) {
-	left = h.Memory < m.memory && len(h.PIDs) < len(m.pids) && within(m.pids, h.PIDs)
-	if h.Memory != m.memory || s.Processes == nil {
-		m.Sample(s.Time, s.Time, gpu.Opt[gpu.Percent]{}, h.Memory)
+	left = h.Measured < m.memory && len(h.PIDs) < len(m.pids) && within(m.pids, h.PIDs)
+	if h.Measured != m.memory || s.Processes == nil {
+		m.Sample(s.Time, s.Time, gpu.Opt[gpu.Percent]{}, h.Measured)
 	}
-	m.memory, m.pids = h.Memory, h.PIDs
+	m.memory, m.pids = h.Measured, h.PIDs
 	// A driver reports use over the last second or so. Use of the device before that is
 	// due to the only lease on it. A simulated device has work of its own.
 	if h.Alone && on.Vendor != gpu.Simulated && s.Utilization.Or(0) > NoUse {
@@ -166,7 +165,7 @@ func (i *Idlers) meet(u *unit, h Holding) *measure {
 	l.Lease = h.Lease
 	m := u.here[h.Lease.Fence]
 	if m == nil {
-		m = &measure{memory: h.Memory}
+		m = &measure{memory: h.Measured}
 		u.here[h.Lease.Fence], l.devices[u.device.UUID] = m, m
 	}
 	return m

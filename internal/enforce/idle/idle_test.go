@@ -59,7 +59,7 @@ func held(fence uint64, gpus ...string) *lease.Lease {
 
 // one is a lease with 4 GiB and the process 10.
 func one() idle.Holding {
-	return idle.Holding{Lease: held(1, "GPU-a"), Memory: 4096, PIDs: []int{10}}
+	return idle.Holding{Holding: lease.Holding{Lease: held(1, "GPU-a"), Measured: 4096}, PIDs: []int{10}}
 }
 
 // pass lets seconds pass, with a sample in each.
@@ -144,7 +144,7 @@ func TestMemoryThatChanges(t *testing.T) {
 		r.pass(90, 0, one())
 		r.expect("unchanged", true)
 		more := one()
-		more.Memory++
+		more.Measured++
 		r.pass(1, 0, more)
 		r.expect("changed", false)
 		r.pass(1, 0, one())
@@ -284,7 +284,7 @@ func TestALeaseOnTwoDevices(t *testing.T) {
 				time.Sleep(time.Second)
 				for i, uuid := range []string{"GPU-a", "GPU-b"} {
 					r.Observe(gpu.Device{UUID: uuid}, &gpu.Sample{Time: time.Now(), Processes: []gpu.Process{}},
-						[]idle.Holding{{Lease: both, Memory: 1000, PIDs: []int{10 + i}}})
+						[]idle.Holding{{Holding: lease.Holding{Lease: both, Measured: 1000}, PIDs: []int{10 + i}}})
 				}
 				synctest.Wait()
 			}
@@ -324,11 +324,11 @@ func TestProcessesThatLeave(t *testing.T) {
 		r.pass(90, 0, two)
 		r.expect("idle", true)
 		less := one()
-		less.Memory = 2048
+		less.Measured = 2048
 		r.pass(5, 0, less)
 		r.expect("one has left")
 		none := one()
-		none.Memory, none.PIDs = 0, nil
+		none.Measured, none.PIDs = 0, nil
 		r.pass(5, 0, none)
 		r.expect("both have left")
 		if f, _ := r.Of(1); f.Long {
