@@ -15,7 +15,7 @@ from . import rival
 
 rival.refuse(__file__)  # before files of another project are imported
 
-from . import answers, config, mistakes, monitoring, services
+from . import answers, config, leasing, mistakes, monitoring, services
 from .answers import Event
 from .asking import (
     acknowledge, admit, adopt, alerts, allocate, ask_to_trim, available, batches, bind, cancel, check, deallocate,
@@ -69,6 +69,9 @@ def __getattr__(name: str) -> Any:
             raise ImportError("cannot import name %r from %r%s" % (name, __name__, help_))
         raise AttributeError("module %r has no attribute %r%s" % (__name__, name, help_))
     return importlib.import_module(".aio", __name__)  # when it is used: it takes as long as all the rest
+
+
+leasing.awaited = lambda: __getattr__("aio").leasing.Lease
 
 
 def __dir__() -> List[str]:

@@ -8,8 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from . import calls
-from .calls import Call, Request, Result
-from .client import BerthError, Client
+from .client import BerthError, Call, Client, Request, Result
 from .mistakes import mistaken
 
 if TYPE_CHECKING:

@@ -8,41 +8,23 @@ how many seconds to wait.
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import time
 import urllib.parse
-from typing import Any, Callable, Dict, Generator, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union
 
 from . import answers
 from .answers import Answer
-from .client import CALL_TIMEOUT, BerthError, Client
+from .client import CALL_TIMEOUT, BerthError, Call, Client, Request, Result
 from .enduring import enduring
 from .memorytypes import Amount, asked, mib, resized
 from .mistakes import number
 from .persisting import persisting
 from .showing import Table
 
-Result = TypeVar("Result")
 Kind = TypeVar("Kind", bound=Answer)
 GPU = Union[int, str, None]  # an index or a UUID
 Share = Tuple[str, Amount, int]  # UUID of a device, memory and slots
-
-
-@dataclasses.dataclass(frozen=True)
-class Request:
-    """One request to the daemon."""
-
-    method: str
-    path: str
-    body: Optional[Mapping[str, Any]] = None
-    query: Optional[Mapping[str, Any]] = None
-    timeout: Optional[float] = CALL_TIMEOUT  # how long the daemon may be silent
-    client: Optional[Client] = None  # None: the daemon that the environment names
-    plain: bool = False  # the answer is a text, and not JSON
-
-
-Call = Generator[Union[Request, float], Any, Result]
 
 
 def devices(*, client: Optional[Client] = None) -> Call[List[answers.Device]]:

@@ -7,6 +7,7 @@ the daemon reads from each connection which process is calling.
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import http.client
 import json
@@ -16,7 +17,7 @@ import socket
 import struct
 import threading
 import urllib.parse
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Generator, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
 from .mistakes import in_words
 
@@ -281,6 +282,23 @@ class Client:
                 secure.load_cert_chain(self._pair[0], self._pair[1])
             self._secure = secure
         return self._secure
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """One request to the daemon."""
+
+    method: str
+    path: str
+    body: Optional[Mapping[str, Any]] = None
+    query: Optional[Mapping[str, Any]] = None
+    timeout: Optional[float] = CALL_TIMEOUT  # how long the daemon may be silent
+    client: Optional[Client] = None  # None: the daemon that the environment names
+    plain: bool = False  # the answer is a text, and not JSON
+
+
+Result = TypeVar("Result")
+Call = Generator[Union[Request, float], Any, Result]  # of the API, see calls.py
 
 
 def read_answer(text: bytes, plain: bool) -> Any:

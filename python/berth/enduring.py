@@ -5,12 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import time
-from typing import TYPE_CHECKING, Any, Generator, Union
+from typing import Any
 
-from .client import Client, NoDaemon
-
-if TYPE_CHECKING:
-    from .calls import Request
+from .client import Call, Client, NoDaemon, Request
 
 REPLACED = 60.0  # seconds after the end of a daemon in which the next one is expected
 FIRST, LONGEST = 0.05, 1.0  # seconds between two tries
@@ -18,7 +15,7 @@ FIRST, LONGEST = 0.05, 1.0  # seconds between two tries
 LOG = logging.getLogger("berth")
 
 
-def enduring(request: "Request", limit: float = float("inf")) -> "Generator[Union[Request, float], Any, Any]":
+def enduring(request: Request, limit: float = float("inf")) -> Call[Any]:
     """Makes a request, again while a daemon is being replaced: for ``BERTH_PATIENCE``
     seconds, and for ``limit`` at most. Nothing of the request was sent."""
     since, pause, told = time.monotonic(), FIRST, False

@@ -18,8 +18,7 @@ from typing import (
 from . import calls, caps
 from .answers import Allocation, Ended, Event
 from .asking import run
-from .calls import Call, Request
-from .client import BerthError, Broken, Client, NoDaemon, Problem, Stop
+from .client import BerthError, Broken, Call, Client, NoDaemon, Problem, Request, Stop
 from .memorytypes import Amount, asked, resized
 from .mistakes import explained, number
 from .parknotices import BACK, LEAVES, ParkNotices
@@ -35,6 +34,8 @@ LONGEST_WAIT = 30 * 24 * 3600.0  # seconds; the daemon takes no more
 PARKED = "parked"  # the code of the refusal to release a lease that has to be resumed first
 REMOTE_TTL = 30.0  # seconds; for daemons that cannot see this process
 RENEWALS = 3  # in a ttl, so that two may fail
+
+awaited: Callable[[], Any]  # returns the class of leases for ``async with``; the package sets it
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Held = TypeVar("Held", bound="Lease")
@@ -244,9 +245,7 @@ class Lease:
 
             @functools.wraps(function)
             async def call(*args: Any, **kwargs: Any) -> Any:
-                from .aio.leasing import Lease as Awaited  # when it is used: it takes as long as all the rest
-
-                async with self._another(Awaited, function):
+                async with self._another(awaited(), function):
                     return await function(*args, **kwargs)
 
         else:

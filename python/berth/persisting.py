@@ -5,20 +5,17 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from typing import TYPE_CHECKING, Any, Generator, Union
+from typing import Any
 
-from .client import BerthError, Broken, NoDaemon, Problem
+from .client import BerthError, Broken, Call, NoDaemon, Problem, Request
 from .enduring import FIRST, LONGEST, enduring
-
-if TYPE_CHECKING:
-    from .calls import Request
 
 AWAY = 60.0  # seconds for which the daemon may be away
 
 LOG = logging.getLogger("berth")
 
 
-def persisting(request: "Request") -> "Generator[Union[Request, float], Any, Any]":
+def persisting(request: Request) -> Call[Any]:
     """Makes a request that may wait. If the daemon is stopped, killed or replaced
     meanwhile, makes it again under the same id until it is answered, or the daemon has
     been away for a minute. The daemon keeps its place in the queue. One that is being
@@ -56,7 +53,7 @@ def went_away(why: BerthError) -> bool:
     return isinstance(why, Broken) or isinstance(why, Problem) and why.code in ("stopping", "no_turn")  # what older daemons say when they stop
 
 
-def _repeated(request: "Request", waited: float) -> "Request":
+def _repeated(request: Request, waited: float) -> Request:
     """Returns the request as one that was made before, with the rest of its time."""
     body = dict(request.body or {})
     if body.get("timeout_seconds") is not None:

@@ -6,8 +6,7 @@ from __future__ import annotations
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 from .asking import run
-from .calls import Request
-from .client import Client, Problem
+from .client import Client, Problem, Request
 from .leasing import Lease, take
 from .persisting import persisting
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, 
 
 from . import answers, calls
 from .asking import answered, run
-from .calls import Call
-from .client import BerthError, Client, Problem
+from .client import BerthError, Call, Client, Problem
 from .memorytypes import Amount, asked
 from .persisting import went_away
 

@@ -6,8 +6,7 @@ import time
 from typing import Optional
 
 from . import calls
-from .calls import Call
-from .client import Broken, Client, NoDaemon, Problem
+from .client import Broken, Call, Client, NoDaemon, Problem
 
 AGAIN = (0.2, 0.4, 0.8, 1.6, 3.2)  # seconds between the questions to a daemon that restarts
 GONE = (404, 410)  # there is no such lease, or the daemon knows no parking

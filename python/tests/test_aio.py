@@ -284,7 +284,7 @@ class Answers(unittest.TestCase):
 
     def test_no_content(self):
         async def ask(path):
-            return await transport.send(berth.calls.Request("POST", "/x", {}, client=berth.Client(socket=path)))
+            return await transport.send(berth.client.Request("POST", "/x", {}, client=berth.Client(socket=path)))
 
         with Door(lambda *_: (204, None)) as door:
             self.assertIsNone(run(ask(door.path)))

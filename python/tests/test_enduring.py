@@ -10,7 +10,7 @@ from unittest import mock
 
 import berth
 from berth import enduring
-from berth.calls import Request
+from berth.client import Request
 
 from . import PATIENCE
 from .daemon import DaemonCase

@@ -11,7 +11,7 @@ import unittest
 from unittest import mock
 
 import berth
-from berth import calls
+from berth import client
 from berth.submitting import submission
 
 from . import PATIENCE
@@ -102,7 +102,7 @@ class Waiting(unittest.TestCase):
         try:
             request = next(call)
             while True:
-                if not isinstance(request, calls.Request):
+                if not isinstance(request, client.Request):
                     pauses.append(request)
                     request = call.send(None)
                     continue

@@ -1,6 +1,8 @@
 """The package as a whole: how it is built, and what importing it costs."""
 
+import ast
 import email
+import graphlib
 import importlib.util
 import os
 import pathlib
@@ -140,6 +142,24 @@ class Importing(unittest.TestCase):
         code = "import berth, sys; print([n for n in berth.MEMORY_TYPES if n in sys.modules])"
         done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
         self.assertEqual(done.stdout.strip(), "[]")
+
+    def test_no_circles(self):
+        """A module below the package imports none that imports it, inside of functions and
+        for types included."""
+        files = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in (ROOT / "berth").rglob("*.py")}
+        imported = {}
+        for name, path in files.items():
+            found = imported[name] = set()
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ImportFrom) and node.level:
+                    base = ".".join([*name.split(".")[: -node.level], *filter(None, [node.module])])
+                    found.update({base, *("%s.%s" % (base, alias.name) for alias in node.names)} & files.keys())
+        self.assertIn("berth.client", imported["berth.calls"])
+        self.assertIn("berth.leasing", imported["berth.aio.leasing"])
+        try:
+            graphlib.TopologicalSorter(imported).prepare()
+        except graphlib.CycleError as error:
+            self.fail(" imports ".join(reversed(error.args[1])))
 
     def test_names_are_those_that_are_promised(self):
         self.assertEqual(dir(berth), sorted([*berth.__all__, "__version__"]))

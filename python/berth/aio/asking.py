@@ -6,7 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any, Callable, Coroutine
 
 from ..asking import begun, described
-from ..calls import Call, Result
+from ..client import Call, Result
 from .transport import run
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from typing import Any, AsyncContextManager, AsyncIterator, Dict, List, Optional
 
 from .. import calls, leasing
 from ..answers import Allocation, Ended
-from ..calls import Request
-from ..client import BerthError, Client, NoDaemon, Problem
+from ..client import BerthError, Client, NoDaemon, Problem, Request
 from ..leasing import give_back_later, perhaps_parked, request_of, stands
 from ..memorytypes import Amount, resized
 from ..persisting import persisting

@@ -9,10 +9,9 @@ import http.client
 import io
 from typing import Any, AsyncIterator, Awaitable, Dict, List, Mapping, Optional, Tuple, TypeVar, Union
 
-from ..calls import Call, Request, Result
 from ..client import (
-    CALL_TIMEOUT, GARBLED, SILENCE, BerthError, Broken, Client, Frames, NoDaemon, Place, hint, read_answer,
-    refusal, stream_request, tcp_hint, trust, unix_family,
+    CALL_TIMEOUT, GARBLED, SILENCE, BerthError, Broken, Call, Client, Frames, NoDaemon, Place, Request, Result, hint,
+    read_answer, refusal, stream_request, tcp_hint, trust, unix_family,
 )  # fmt: skip
 
 Got = TypeVar("Got")
