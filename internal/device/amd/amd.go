@@ -41,7 +41,7 @@ var Table = drm.Table{
 var catalogue = drm.Catalogue{
 	Entries: []drm.Entry{
 		// These messages name a program, and users choose that name: match them first.
-		{Words: []string{"Process information:", "pid "}, Fault: hang},
+		{Words: []string{"Process information:", "pid "}, Fault: drm.Hang},
 		{Words: []string{"for process ", "pid "}, Fault: gpu.Fault{
 			Name: "access to memory that is not mapped", Class: gpu.FaultProgram, Severity: gpu.Warning,
 			Remedy: "look for the mistake in the program."}},
@@ -52,12 +52,10 @@ var catalogue = drm.Catalogue{
 		{Words: []string{"GPU reset end with ret = -"}, Fault: resetFailed},
 		{Words: []string{"GPU reset", "failed"}, Fault: resetFailed},
 		{Words: []string{"GPU Recovery Failed"}, Fault: resetFailed},
-		{Words: []string{"GPU reset begin"}, Fault: gpu.Fault{
-			Name: "the driver resets the GPU, and the programs on it fail", Class: gpu.FaultDriver, Severity: gpu.Warning,
-			Remedy: "restart the programs; if it happens again and again, ask the vendor."}},
+		{Words: []string{"GPU reset begin"}, Fault: drm.Reset},
 		{Words: []string{"GPU reset", "succeeded"}, Fault: gpu.Fault{
 			Name: "the driver has reset the GPU, and it works again", Class: gpu.FaultDriver, Severity: gpu.Note}},
-		{Words: []string{"ring ", " timeout"}, Fault: hang},
+		{Words: []string{"ring ", " timeout"}, Fault: drm.Hang},
 	},
 	Not: " 0 uncorrectable",
 	// A name has at most 15 bytes and may look like the rest of the message, so the
@@ -74,9 +72,6 @@ var (
 	resetFailed = gpu.Fault{
 		Name: "the driver could not reset the GPU", Class: gpu.FaultDevice, Severity: gpu.Serious,
 		Remedy: "stop the work on this GPU and reboot the machine."}
-	hang = gpu.Fault{
-		Name: "the GPU did not finish the work of a program in time", Class: gpu.FaultProgram, Severity: gpu.Warning,
-		Remedy: "restart the program; if other programs fail in the same way, ask the vendor."}
 )
 
 // The table gpu_metrics begins with its size, its format and its revision. Only revision

@@ -20,6 +20,8 @@ import (
 	"github.com/berth-gpu/berth/internal/device/drm/drmtest"
 )
 
+var devices, fast = devicetest.Scan, devicetest.Fast
+
 const (
 	server  = "testdata/server.txtar"
 	desktop = "testdata/desktop.txtar"
@@ -36,24 +38,6 @@ func TestConformance(t *testing.T) {
 			})
 		})
 	}
-}
-
-func devices(t *testing.T, b device.Backend) []device.Device {
-	t.Helper()
-	list, err := b.Scan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list
-}
-
-func fast(t *testing.T, d device.Device) gpu.Sample {
-	t.Helper()
-	var s gpu.Sample
-	if err := d.Fast(t.Context(), &s); err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
 func TestServer(t *testing.T) {

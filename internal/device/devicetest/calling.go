@@ -18,7 +18,7 @@ const rounds = 20
 // checkCancelled checks that a call whose context has ended returns, perhaps with an
 // error, and that the device stays usable.
 func checkCancelled(t *testing.T, b device.Backend) {
-	devices := scan(t, b)
+	devices := Scan(t, b)
 	dead := cancelled()
 	returns(t, "Scan with a cancelled context must return", func() { _, _ = b.Scan(dead) })
 	for _, dev := range devices {
@@ -30,14 +30,14 @@ func checkCancelled(t *testing.T, b device.Backend) {
 			t.Errorf("%s: a cancelled call must leave the device usable, but Fast: %v", uuid, err)
 		}
 	}
-	if again := scan(t, b); len(again) != len(devices) {
+	if again := Scan(t, b); len(again) != len(devices) {
 		t.Errorf("a cancelled Scan must leave the backend usable, but it lists %d devices instead of %d", len(again), len(devices))
 	}
 }
 
 // checkGuarded reads through device.Guard, as the daemon does.
 func checkGuarded(t *testing.T, b device.Backend) {
-	for _, dev := range scan(t, b) {
+	for _, dev := range Scan(t, b) {
 		g := device.NewGuard(dev)
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
@@ -54,7 +54,7 @@ func checkGuarded(t *testing.T, b device.Backend) {
 // detector.
 func checkConcurrent(t *testing.T, b device.Backend) {
 	var wg sync.WaitGroup
-	for _, dev := range scan(t, b) {
+	for _, dev := range Scan(t, b) {
 		uuid := dev.Describe().UUID
 		wg.Go(func() {
 			for range rounds {
@@ -94,7 +94,7 @@ func checkWatch(t *testing.T, b device.Backend) {
 		over.Store(true)
 		ended <- err
 	}()
-	for _, dev := range scan(t, b) {
+	for _, dev := range Scan(t, b) {
 		var s gpu.Sample
 		if err := dev.Fast(t.Context(), &s); err != nil {
 			t.Errorf("%s: Fast must work during a Watch: %v", dev.Describe().UUID, err)

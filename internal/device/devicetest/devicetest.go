@@ -71,14 +71,24 @@ func returns(t *testing.T, promise string, call func()) {
 	}
 }
 
-// scan lists the devices, and fails the test if it cannot.
-func scan(t *testing.T, b device.Backend) []device.Device {
+// Scan lists the devices, and fails the test if it cannot.
+func Scan(t *testing.T, b device.Backend) []device.Device {
 	t.Helper()
 	devices, err := b.Scan(t.Context())
 	if err != nil {
 		t.Fatalf("Scan must list the devices (none is not an error), but: %v", err)
 	}
 	return devices
+}
+
+// Fast reads a device, and fails the test if it cannot.
+func Fast(t *testing.T, d device.Device) gpu.Sample {
+	t.Helper()
+	var s gpu.Sample
+	if err := d.Fast(t.Context(), &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // cancelled returns a context that has ended.
@@ -94,7 +104,7 @@ func cancelled() context.Context {
 func Readings(t *testing.T, b device.Backend) {
 	t.Helper()
 	checkScan(t, b)
-	for _, dev := range scan(t, b) {
+	for _, dev := range Scan(t, b) {
 		uuid := dev.Describe().UUID
 		var s gpu.Sample
 		if err := dev.Fast(t.Context(), &s); err == nil {

@@ -11,7 +11,7 @@ import (
 // checkGovern lowers the power limit of devices that allow it, sets their fans, and gives
 // both back. It checks nothing for devices that are no device.Governor.
 func checkGovern(t *testing.T, b device.Backend) {
-	for _, dev := range scan(t, b) {
+	for _, dev := range Scan(t, b) {
 		if governor, is := dev.(device.Governor); is {
 			checkPowerLimit(t, dev.Describe().UUID, governor)
 			checkFan(t, dev.Describe().UUID, governor)

@@ -24,7 +24,7 @@ func checkName(t *testing.T, b device.Backend) {
 func checkScan(t *testing.T, b device.Backend) {
 	seen := map[string]bool{}
 	last := -1
-	for _, dev := range scan(t, b) {
+	for _, dev := range Scan(t, b) {
 		d := dev.Describe()
 		if d.UUID == "" {
 			t.Errorf("every device must have a UUID, but %+v has none", d)
@@ -76,8 +76,8 @@ func checkDescription(t *testing.T, d gpu.Device) {
 }
 
 func checkScanAgain(t *testing.T, b device.Backend) {
-	first := scan(t, b)
-	second := scan(t, b)
+	first := Scan(t, b)
+	second := Scan(t, b)
 	if was, is := uuids(first), uuids(second); !slices.Equal(was, is) {
 		t.Errorf("a device must keep its UUID over Scans, but they were %q and are %q", was, is)
 	}
@@ -98,7 +98,7 @@ func uuids(devices []device.Device) []string {
 }
 
 func checkDescribe(t *testing.T, b device.Backend) {
-	for _, dev := range scan(t, b) {
+	for _, dev := range Scan(t, b) {
 		before := dev.Describe()
 		var s gpu.Sample
 		if err := dev.Fast(t.Context(), &s); err != nil {
@@ -113,7 +113,7 @@ func checkDescribe(t *testing.T, b device.Backend) {
 // checkDescribeDuringCall is for the race detector: Describe answers from memory, so it
 // may be called while another goroutine is in the driver.
 func checkDescribeDuringCall(t *testing.T, b device.Backend) {
-	for _, dev := range scan(t, b) {
+	for _, dev := range Scan(t, b) {
 		want := dev.Describe().UUID
 		var wg sync.WaitGroup
 		wg.Go(func() {

@@ -12,7 +12,7 @@ import (
 // checkMeter asks each device.Meter for the shares of processes. A device that cannot
 // tell returns an error that says so.
 func checkMeter(t *testing.T, b device.Backend) {
-	for _, dev := range scan(t, b) {
+	for _, dev := range Scan(t, b) {
 		meter, is := dev.(device.Meter)
 		if !is {
 			continue

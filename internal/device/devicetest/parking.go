@@ -21,7 +21,7 @@ func checkParkable(t *testing.T, b device.Backend) {
 	own := move.Process{PID: self.PID, Start: self.Start}
 	ids := []move.Process{own, {PID: own.PID, Start: own.Start + 1}, {PID: 1 << 30, Start: 1}}
 	want := []move.State{move.Without, move.Gone, move.Gone}
-	for _, dev := range scan(t, b) {
+	for _, dev := range Scan(t, b) {
 		p, is := dev.(device.Parkable)
 		if !is {
 			continue

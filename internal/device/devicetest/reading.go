@@ -20,7 +20,7 @@ const (
 )
 
 func checkFast(t *testing.T, b device.Backend) {
-	for _, dev := range scan(t, b) {
+	for _, dev := range Scan(t, b) {
 		d := dev.Describe()
 		var s gpu.Sample
 		if err := dev.Fast(t.Context(), &s); err != nil {
@@ -95,7 +95,7 @@ func checkProcesses(t *testing.T, d gpu.Device, s *gpu.Sample) {
 }
 
 func checkFastLeavesRest(t *testing.T, b device.Backend) {
-	for _, dev := range scan(t, b) {
+	for _, dev := range Scan(t, b) {
 		uuid := dev.Describe().UUID
 		slow := gpu.Slow{
 			SlowTime: time.Unix(1, 0), Energy: gpu.Some(-1.0), Fan: gpu.Some(gpu.Percent(-1)),
@@ -118,7 +118,7 @@ func checkFastLeavesRest(t *testing.T, b device.Backend) {
 }
 
 func checkSlow(t *testing.T, b device.Backend) {
-	for _, dev := range scan(t, b) {
+	for _, dev := range Scan(t, b) {
 		uuid := dev.Describe().UUID
 		var s gpu.Slow
 		if err := dev.Slow(t.Context(), &s); err != nil {
@@ -143,7 +143,7 @@ func judgeSlow(t *testing.T, uuid string, s *gpu.Slow) {
 }
 
 func checkCounters(t *testing.T, b device.Backend) {
-	for _, dev := range scan(t, b) {
+	for _, dev := range Scan(t, b) {
 		uuid := dev.Describe().UUID
 		var before, after gpu.Slow
 		for _, s := range []*gpu.Slow{&before, &after} {

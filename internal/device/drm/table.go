@@ -76,6 +76,16 @@ type Entry struct {
 	Fault gpu.Fault
 }
 
+// Faults that drivers of several vendors report.
+var (
+	Reset = gpu.Fault{
+		Name: "the driver resets the GPU, and the programs on it fail", Class: gpu.FaultDriver, Severity: gpu.Warning,
+		Remedy: "restart the programs; if it happens again and again, ask the vendor."}
+	Hang = gpu.Fault{
+		Name: "the GPU did not finish the work of a program in time", Class: gpu.FaultProgram, Severity: gpu.Warning,
+		Remedy: "restart the program; if other programs fail in the same way, ask the vendor."}
+)
+
 // from reports whether a message comes from one of the drivers.
 func (c *Catalogue) from(drivers []string, text string) bool {
 	first, _, _ := strings.Cut(text, " ")

@@ -18,6 +18,8 @@ import (
 	"github.com/berth-gpu/berth/internal/device/intel"
 )
 
+var devices, fast = devicetest.Scan, devicetest.Fast
+
 const (
 	arc   = "testdata/arc.txtar"
 	older = "sys/class/drm/card1/" // under i915
@@ -42,24 +44,6 @@ type clock struct{ now time.Time }
 func newClock() *clock           { return &clock{time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)} }
 func (c *clock) read() time.Time { return c.now }
 func (c *clock) pass(s float64)  { c.now = c.now.Add(time.Duration(s * float64(time.Second))) }
-
-func devices(t *testing.T, b device.Backend) []device.Device {
-	t.Helper()
-	list, err := b.Scan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list
-}
-
-func fast(t *testing.T, d device.Device) gpu.Sample {
-	t.Helper()
-	var s gpu.Sample
-	if err := d.Fast(t.Context(), &s); err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
 
 func TestCards(t *testing.T) {
 	tree, now := drmtest.Lay(t, arc), newClock()

@@ -13,10 +13,12 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock"
 
-	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/device/devicetest"
 	backend "github.com/berth-gpu/berth/internal/device/nvml"
 )
+
+var devices, fast = devicetest.Scan, devicetest.Fast
 
 // rig is a machine with H200s, on the mock that comes with go-nvml. As with
 // the real library, handles are void once it has been initialised again, and
@@ -331,32 +333,12 @@ func (e *eventSet) from(f *fake, epoch int) {
 
 func (r *rig) backend() *backend.Backend { return backend.New(r, r.roots) }
 
-// devices scans b.
-func devices(t *testing.T, b *backend.Backend) []device.Device {
-	t.Helper()
-	list, err := b.Scan(t.Context())
-	if err != nil {
-		t.Fatalf("Scan: %v", err)
-	}
-	return list
-}
-
 func uuids(list []device.Device) []string {
 	var uuids []string
 	for _, d := range list {
 		uuids = append(uuids, d.Describe().UUID)
 	}
 	return uuids
-}
-
-// fast reads dev, which must work.
-func fast(t *testing.T, dev device.Device) gpu.Sample {
-	t.Helper()
-	var s gpu.Sample
-	if err := dev.Fast(t.Context(), &s); err != nil {
-		t.Fatalf("Fast: %v", err)
-	}
-	return s
 }
 
 // wantErr checks that err is one of berth's, with something to do about it.
