@@ -73,7 +73,7 @@ type Config struct {
 
 // Daemon has the settings of the daemon itself, which reads them once, at the start.
 type Daemon struct {
-	Devices  string `key:"devices" default:"auto" env:"BERTH_DEVICES" empty:"no" doc:"Which devices to manage: auto, nvml, amd, intel, sim:4, sim:rtx-4060, sim:dgx-h200, sim:FILE (a scenario), sim:trace=FILE (a recording), or several separated by commas."`
+	Devices  string `key:"devices" default:"auto" env:"BERTH_DEVICES" empty:"no" doc:"Which devices to manage: auto, nvml, amd, intel, sim:4, sim:rtx-4060, sim:dgx-h200, sim:FILE (a scenario), or several separated by commas."`
 	StateDir string `key:"state_dir" env:"BERTH_STATE_DIR" empty:"no" absent:"/var/lib/berth as root, else $XDG_STATE_HOME/berth or ~/.local/state/berth" doc:"Folder in which the daemon keeps what must survive a restart."`
 	Socket   string `key:"socket" env:"BERTH_SOCKET" empty:"no" check:"socket" absent:"/run/berth/berth.sock as root, else $XDG_RUNTIME_DIR/berth/berth.sock or berth.sock in the state directory" doc:"Unix socket that the daemon listens on."`
 	Listen   string `key:"listen" default:"127.0.0.1:8000" env:"BERTH_LISTEN" check:"listen" absent:"none" doc:"TCP address that the daemon listens on for HTTP. Empty: none. Any address but loopback needs TLS, and its callers a token or a certificate."`

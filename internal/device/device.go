@@ -99,7 +99,7 @@ func Hint(err error) string {
 // Specs returns the texts that name devices, for help and errors. MODEL and FILE stand
 // for the user's text.
 func Specs() []string {
-	return []string{"auto", "nvml", "amd", "intel", "sim:4", "sim:MODEL", "sim:FILE", "sim:trace=FILE"}
+	return []string{"auto", "nvml", "amd", "intel", "sim:4", "sim:MODEL", "sim:FILE"}
 }
 
 // SpecExamples returns texts that name devices, for a user to choose from.

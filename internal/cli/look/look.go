@@ -14,7 +14,6 @@ func Commands(top Top) []console.Command {
 		console.Make(newStatus, "status"),
 		console.MakeWith(newTop, top, "top"),
 		console.Make(newEvents, "events"),
-		console.Make(newRecord, "record"),
 		console.Make(newExport, "export"),
 		console.Make(newReport, "report"),
 		console.Make(newQuery, "query"),

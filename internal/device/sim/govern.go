@@ -42,9 +42,6 @@ func (p powerModel) least() gpu.Watts { return gpu.Watts(max(leastShare*p.Cap, 1
 
 // PowerLimits returns the power limit in force and the ones that the card accepts.
 func (c *card) PowerLimits(context.Context) (limits device.PowerLimits, err error) {
-	if c.model.recording != nil {
-		return limits, c.refuse("read the power limit", device.ErrUnsupported)
-	}
 	err = c.look(func(time.Duration, reading) {
 		most := gpu.Watts(c.model.Power.Cap)
 		limits = device.PowerLimits{Now: gpu.Watts(c.plant.cap), Default: most, Least: c.model.Power.least(), Most: most}
@@ -54,9 +51,6 @@ func (c *card) PowerLimits(context.Context) (limits device.PowerLimits, err erro
 
 // SetPowerLimit sets the power limit.
 func (c *card) SetPowerLimit(_ context.Context, limit gpu.Watts) error {
-	if c.model.recording != nil { // a recording cannot change
-		return c.refuse("set the power limit", device.ErrUnsupported)
-	}
 	least, most := c.model.Power.least(), gpu.Watts(c.model.Power.Cap)
 	if !(limit >= least && limit <= most) {
 		return c.refuse("set the power limit", fmt.Errorf("%.0f W is not between %.0f and %.0f W", limit, least, most))

@@ -11,9 +11,7 @@ import (
 func (c *card) Describe() gpu.Device {
 	d := c.about
 	c.mu.Lock()
-	if c.model.recording == nil {
-		d.PowerLimit = gpu.Some(gpu.Watts(c.plant.cap))
-	}
+	d.PowerLimit = gpu.Some(gpu.Watts(c.plant.cap))
 	c.mu.Unlock()
 	d.Links = slices.Clone(d.Links)
 	return d
@@ -39,14 +37,11 @@ func describe(models []*model, firstIndex int) []gpu.Device {
 			ComputeCapability: m.ComputeCapability,
 			MemoryTotal:       m.Memory,
 			NUMANode:          gpu.Some(i / nodeSize % 2),
+			PowerLimit:        gpu.Some(gpu.Watts(m.Power.Cap)),
+			TempSlowdown:      gpu.Some(m.Limits.Slowdown),
+			TempMax:           gpu.Some(m.Limits.Max),
+			TempShutdown:      gpu.Some(m.Limits.Shutdown),
 		}
-		if m.recording != nil { // a recording does not have the limits
-			continue
-		}
-		devices[i].PowerLimit = gpu.Some(gpu.Watts(m.Power.Cap))
-		devices[i].TempSlowdown = gpu.Some(m.Limits.Slowdown)
-		devices[i].TempMax = gpu.Some(m.Limits.Max)
-		devices[i].TempShutdown = gpu.Some(m.Limits.Shutdown)
 	}
 	for i := range devices {
 		devices[i].Links = links(models, devices, i)

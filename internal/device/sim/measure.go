@@ -11,12 +11,8 @@ import (
 
 // Fast fills everything in a sample but Slow, GPU and Time.
 func (c *card) Fast(_ context.Context, into *gpu.Sample) error {
-	return c.look(func(now time.Duration, r reading) {
+	return c.look(func(_ time.Duration, r reading) {
 		c.fillMemory(r.processes, into)
-		if c.model.recording != nil {
-			c.model.recording.fast(now, r.load, into)
-			return
-		}
 		c.fillPhysics(r.load, into)
 	})
 }
@@ -48,14 +44,10 @@ func (c *card) fillPhysics(load float64, into *gpu.Sample) {
 	}
 }
 
-// fillMemory divides the memory among processes, less the memory in use without them. A
+// fillMemory divides the memory among processes, less what the driver takes. A
 // process that wants more than there is gets the rest. The caller holds mu.
 func (c *card) fillMemory(processes []running, into *gpu.Sample) {
-	used := c.model.DriverMemory
-	if c.model.recording != nil {
-		used = c.model.recording.memoryUsed(c.plant.now)
-	}
-	free := max(0, c.model.Memory-used)
+	free := max(0, c.model.Memory-c.model.DriverMemory)
 	into.Processes = make([]gpu.Process, 0, len(processes))
 	for _, r := range processes {
 		memory := min(r.memory, free)
@@ -74,10 +66,6 @@ func (c *card) fillMemory(processes []running, into *gpu.Sample) {
 func (c *card) Slow(_ context.Context, into *gpu.Slow) error {
 	return c.look(func(now time.Duration, r reading) {
 		into.ProcessUtilization = shares(r.processes)
-		if c.model.recording != nil {
-			c.model.recording.slow(now, into)
-			return
-		}
 		into.Energy = gpu.Some(c.plant.joules)
 		if c.model.Fan != nil {
 			own := gpu.Percent(math.Round(c.model.Fan.speed(c.plant.celsius())))

@@ -62,8 +62,6 @@ type model struct {
 	MemoryOffset float64   `yaml:"memory_offset"` // above ambient, at any power
 	MemoryModes  []mode    `yaml:"memory"`        // empty if it has no sensor there
 	Fan          *fanModel `yaml:"fan"`           // nil if it has no fan of its own
-
-	recording *recording // the recording to play; nil if it follows physics
 }
 
 // fanModel is a fan that stands still below start and then runs from floor to 100

@@ -50,7 +50,6 @@ type Options struct {
 //	rtx-4060, 2xrtx-4060  one or two of a model
 //	dgx-h200              a whole machine
 //	2xh200+4xl4           several kinds
-//	trace=FILE            what a recording says, again and again
 //	./hot.yaml            what a scenario file says
 func Open(spec string, o Options) (*Backend, error) {
 	known, err := readCatalog()

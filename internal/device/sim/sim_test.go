@@ -15,6 +15,8 @@ import (
 	"github.com/berth-gpu/berth/internal/device/sim"
 )
 
+var scan, fast = devicetest.Scan, devicetest.Fast
+
 func TestConformance(t *testing.T) {
 	busy := scenario(t, `
 devices: [{model: rtx-4060, count: 2}, {model: h200}]
@@ -49,24 +51,6 @@ func scenario(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-func scan(t *testing.T, b *sim.Backend) []device.Device {
-	t.Helper()
-	devices, err := b.Scan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return devices
-}
-
-func fast(t *testing.T, dev device.Device) gpu.Sample {
-	t.Helper()
-	var s gpu.Sample
-	if err := dev.Fast(t.Context(), &s); err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
 func slow(t *testing.T, dev device.Device) gpu.Slow {
@@ -111,7 +95,7 @@ func TestSpecs(t *testing.T) {
 }
 
 func TestSpecErrors(t *testing.T) {
-	const hint = " (give a number, a model, several of one like 4xrtx-4060, trace=FILE, or the path of a scenario file ending in .yaml)"
+	const hint = " (give a number, a model, several of one like 4xrtx-4060, or the path of a scenario file ending in .yaml)"
 	for _, c := range []struct{ spec, want string }{
 		{"rtx-4061", `simulate "rtx-4061": no model is called "rtx-4061"; there are rtx-4060, rtx-4090, `},
 		{"dgx-h20", `simulate "dgx-h20": no model is called "dgx-h20"; there are dgx-h200, `},
@@ -120,6 +104,8 @@ func TestSpecErrors(t *testing.T) {
 		{"-3", `simulate "-3": -3 devices: between 0 and 256 are possible` + hint},
 		{"257", `simulate "257": 257 devices: between 0 and 256 are possible` + hint},
 		{"99999999999999999999", `simulate "99999999999999999999": 99999999999999999999 devices: between 0 and 256 are possible` + hint},
+		{"trace=day.csv", `simulate "trace=day.csv": berth plays no recordings any more: name a model, and say what happens in the timeline of a scenario, as berth help simulator has it` + hint},
+		{"2xl4+trace=/srv/day.csv", `simulate "2xl4+trace=/srv/day.csv": berth plays no recordings any more: `},
 		{"40xdgx-h200", `simulate "40xdgx-h200": more than 256 devices` + hint},
 		{"./none.yaml", `read the scenario: open ./none.yaml: no such file or directory (name a file in the language of berth help simulator)`},
 	} {

@@ -19,46 +19,30 @@ const (
 	maxDevices   = 256 // every device lists its links to all others
 )
 
-// isPath reports whether a spec is the path of a scenario file, and not a list of models
-// and recordings.
-func isPath(spec string) bool {
-	for part := range strings.SplitSeq(spec, "+") {
-		if _, is := tracePath(part); is {
-			return false
-		}
-	}
-	ext := filepath.Ext(spec)
-	return strings.Contains(spec, "/") || ext == ".yaml" || ext == ".yml"
-}
+// recorded begins a part of a spec that named a recording in berth 0.1.0.
+const recorded = "trace="
 
-// tracePath returns the path in a part of a spec that names a recording.
-func tracePath(part string) (path string, is bool) {
-	return strings.CutPrefix(strings.TrimSpace(part), traceName+"=")
+// isPath reports whether a spec is the path of a scenario file, and not a list of models.
+func isPath(spec string) bool {
+	ext := filepath.Ext(spec)
+	return (strings.Contains(spec, "/") || ext == ".yaml" || ext == ".yml") && !strings.Contains("+"+spec, "+"+recorded)
 }
 
 // unscripted returns a machine described by its models alone.
 func unscripted(known *catalog, spec string, firstIndex int) (*scenario, error) {
 	models, err := parseModels(known, spec)
 	if err != nil {
-		hint := "give a number, a model, several of one like 4xrtx-4060, trace=FILE, or the path of a scenario file ending in .yaml"
-		if recording := (*recordingError)(nil); errors.As(err, &recording) {
-			hint = "name a file that berth record wrote, or a CSV with a header: t_s,temp_c,power_w"
-		}
+		hint := "give a number, a model, several of one like 4xrtx-4060, or the path of a scenario file ending in .yaml"
 		return nil, &device.Error{Op: fmt.Sprintf("simulate %q", clip(spec)), Err: &device.SpecError{Err: err}, Hint: hint}
 	}
 	world := &scenario{models: models, speed: 1}
-	for i, m := range models {
-		script := waves(firstIndex + i)
-		if m.recording != nil {
-			script = nil
-		}
-		world.scripts = append(world.scripts, script)
+	for i := range models {
+		world.scripts = append(world.scripts, waves(firstIndex+i))
 	}
 	return world, nil
 }
 
-// parseModels reads "4", "l4", "4xl4", "dgx-h200", "trace=FILE" and sums of these with
-// "+".
+// parseModels reads "4", "l4", "4xl4", "dgx-h200" and sums of these with "+".
 func parseModels(known *catalog, spec string) ([]*model, error) {
 	if strings.TrimSpace(spec) == "" {
 		spec = strconv.Itoa(defaultCount)
@@ -81,11 +65,11 @@ func parseModels(known *catalog, spec string) ([]*model, error) {
 
 // parseGroup reads one part of a spec: a count and a group of models.
 func parseGroup(known *catalog, part string) (count int, group []*model, err error) {
-	if path, is := tracePath(part); is {
-		m, err := recorded(known.model(defaultModel), path)
-		return 1, []*model{m}, err
+	part = strings.ToLower(strings.TrimSpace(part))
+	if strings.HasPrefix(part, recorded) {
+		return 0, nil, errors.New("berth plays no recordings any more: name a model, and say what happens in the timeline of a scenario, as berth help simulator has it")
 	}
-	count, name, err := parsePart(strings.ToLower(strings.TrimSpace(part)))
+	count, name, err := parsePart(part)
 	if err != nil {
 		return 0, nil, err
 	}

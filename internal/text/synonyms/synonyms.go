@@ -104,6 +104,7 @@ var Instead = map[string]string{
 	"prometheus": "Prometheus scrapes /metrics of the daemon, and berth query asks in its language: berth help monitoring", "grafana": "Grafana asks the daemon as it asks Prometheus: berth help monitoring",
 	"docker": "start a container with a lease: berth help docker", "kubernetes": "berth has a driver for Kubernetes: berth help kubernetes",
 	"ssh": "berth has no login to other machines: berth status --urls and berth run --hosts know several", "node": "berth has no nodes but those of Kubernetes: berth help nodes", "nodes": "berth status --kubernetes shows the nodes of a cluster, and berth status --urls several machines",
+	"record":    "berth export writes the samples of the last ten minutes, as in berth export samples.csv --since 10m; of longer ago, berth query tells, as in berth query gpu_temperature_celsius --range 1d",
 	"partition": "berth has no partitions: write --where, as in berth submit --where 'name~H200' -- python train.py", "partitions": "berth has no partitions: write --where, as in berth submit --where 'name~H200' -- python train.py",
 	"pull": "berth downloads no models: a service names the program and the file of its model: berth help models",
 	"chat": "berth is no client of models: any client of OpenAI's API asks the front: berth help models",
@@ -173,7 +174,6 @@ cli               berth, completion, help, version
 looking           status, top, open, report
 events-and-hooks  events, hooks
 past              query, export
-simulator         record
 running-jobs      submit, jobs, job, logs, wait, cancel, redo, hold, unhold, priority
 running-services  services, start, stop, restart, move
 models            import

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/device/trace"
 	"github.com/berth-gpu/berth/internal/health/heat"
+	"github.com/berth-gpu/berth/test/bench/forecast/trace"
 )
 
 // The distances that are judged, and how long a model learns before.

@@ -21,8 +21,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/device/trace"
 	"github.com/berth-gpu/berth/test/bench/figure"
+	"github.com/berth-gpu/berth/test/bench/forecast/trace"
 )
 
 func main() {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-gpu/berth/internal/device/trace"
+	"github.com/berth-gpu/berth/test/bench/forecast/trace"
 )
 
 // The recordings in the repository are forecast as well as docs/guide/heat.md says.
