@@ -21,9 +21,6 @@ type jobLeases struct{ runLeases }
 // RunJobs runs jobs until ctx ends.
 func (d *Desk) RunJobs(ctx context.Context) error { return d.Jobs.Run(ctx, jobLeases{runLeases{d}}) }
 
-// ownerOf returns the owner of a job as a caller.
-func (d *Desk) ownerOf(s *job.Spec) Caller { return d.asUser(s.UID, s.User, s.Called) }
-
 // Signal implements keeper.Leases.
 func (l jobLeases) Signal(k lease.Key, fence uint64, minder int, name string) {
 	signal, known := process.SignalOf(name)

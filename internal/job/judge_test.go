@@ -138,7 +138,7 @@ func TestRandomLives(t *testing.T) {
 		leased, queued, starts, told, cancelled := false, task.State == Waiting, 0, 0, false
 		for range 400 {
 			before := task
-			event := Events()[random.IntN(int(6))] // up to Order
+			event := events[random.IntN(int(6))] // up to Order
 			if task.State.Busy() && random.IntN(3) > 0 {
 				o := Outcome{Time: noon, Began: random.IntN(4) > 0, Rebooted: random.IntN(4) == 0, Shutdown: random.IntN(6) == 0}
 				if o.Known = o.Began && random.IntN(4) > 0; o.Known {
@@ -152,7 +152,7 @@ func TestRandomLives(t *testing.T) {
 			}
 			to, acts, changes := Next(task.State, event)
 			if !changes {
-				if task.State.Busy() && !slices.Contains(Events()[:6], event) {
+				if task.State.Busy() && !slices.Contains(events[:6], event) {
 					t.Fatalf("seed %d: a task that is %s does not take %s", seed, task.State, event)
 				}
 				task = before

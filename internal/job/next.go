@@ -75,11 +75,6 @@ const (
 	Again   Event = "again"   // its command was not reached, and is tried again
 )
 
-// Events returns every event, in the order above.
-func Events() []Event {
-	return []Event{Hold, Unhold, Cancel, Prevent, Grant, Order, Succeed, Fail, Retry, Requeue, Exhaust, Expire, Lose, Again}
-}
-
 // Act is something that the keeper does after it has written the new state.
 type Act string
 

@@ -84,11 +84,11 @@ func TestLifeOfALease(t *testing.T) {
 		t.Errorf("renewed until %s, and the old lease ends %s", e.After.Expires, l.Expires)
 	}
 	apply(t, b, Park{Key: only(b, "job"), By: access.Daemon()}, noon.Add(40*time.Second))
-	if s, _ := b.Sum(dev(0)); s.Available() != 100 || s.Active != 0 || b.UserShare(alice().Owner()) != 0 {
+	if s, _ := b.Sum(dev(0)); s.Available() != 100 || s.Active != 0 || userShare(b, alice().Owner()) != 0 {
 		t.Errorf("parked, and the sum is %+v", s)
 	}
 	apply(t, b, Resume{Key: only(b, "job"), By: access.Daemon()}, noon.Add(50*time.Second))
-	if s, _ := b.Sum(dev(0)); s.Available() != 60 || s.Active != 2 || b.UserShare(alice().Owner()) != 0.4 {
+	if s, _ := b.Sum(dev(0)); s.Available() != 60 || s.Active != 2 || userShare(b, alice().Owner()) != 0.4 {
 		t.Errorf("resumed, and the sum is %+v", s)
 	}
 	if due := b.Due(noon.Add(99 * time.Second)); due != nil { // it was parked for ten seconds
@@ -373,3 +373,6 @@ func TestCheckSees(t *testing.T) {
 		})
 	}
 }
+
+// userShare returns the dominant share of a user, from 0 to 1.
+func userShare(b *Book, user Owner) float64 { return b.share(b.UserCount(user).Usage) }

@@ -75,9 +75,6 @@ func (a *Count) charge(sign int, u Usage) {
 // ServiceUsage returns what a service has in use.
 func (b *Book) ServiceUsage(service string) Usage { return countOf(b.services[service]).Usage }
 
-// UserShare returns the dominant share of a user, from 0 to 1.
-func (b *Book) UserShare(user Owner) float64 { return b.share(b.UserCount(user).Usage) }
-
 // share returns the dominant share of a usage: the larger of its share of all
 // memory and its share of all slots of the machine. A user who takes all slots
 // with little memory fills the machine as much as one who takes all memory with

@@ -22,7 +22,7 @@ func sortedSlowly(b *Book) []*Request {
 		if set, is := b.queue.shares[r.Key()]; is {
 			return set
 		}
-		return b.UserShare(r.Holder.Owner())
+		return userShare(b, r.Holder.Owner())
 	}
 	slices.SortFunc(all, func(x, y *waiter) int {
 		p, q := x.request, y.request

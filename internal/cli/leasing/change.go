@@ -124,13 +124,13 @@ through MPS.`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: con.Leases(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			share := console.Share(1)
+			body.Share = 1
 			if args[1] != "off" {
-				if err := share.Set(args[1]); err != nil {
+				var err error
+				if body.Share, err = console.ParseShare(args[1]); err != nil {
 					return console.Usage("%v, or off", err)
 				}
 			}
-			body.Share = float64(share)
 			return change(cmd.Context(), con, args[0], func(ctx context.Context, c *client.Client, id string) (api.Lease, error) {
 				return c.Pace(ctx, id, body)
 			}, view.GPUs.Paced)

@@ -241,7 +241,7 @@ func TestUse(t *testing.T) {
 		if u, runs := w.daemon.Use(k, i.Fence); !runs || !u.Since.IsZero() || u.Leaves {
 			t.Errorf("while it comes, its use is %+v", u)
 		}
-		if name := w.daemon.ServiceOf(k); name != "a" {
+		if name, _ := w.daemon.Moving(k); name != "a" {
 			t.Errorf("its lease is one of %q", name)
 		}
 		pass(10 * time.Second)

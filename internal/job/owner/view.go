@@ -122,17 +122,6 @@ func (o *Owner) KeyOf(name string) (lease.Key, bool) {
 	return keyOf(s.life.Instance), true
 }
 
-// ServiceOf returns the service whose program has a lease, or "" if it is none of a
-// service.
-func (o *Owner) ServiceOf(k lease.Key) string {
-	o.mu.RLock()
-	defer o.mu.RUnlock()
-	if s := o.serviceOf(k); s != nil {
-		return s.name
-	}
-	return ""
-}
-
 // Moving returns the service whose program has a lease, or "" if it is none of a service,
 // and how long the service takes to stop and to start, or 0 if it has not done both.
 func (o *Owner) Moving(k lease.Key) (name string, takes time.Duration) {
