@@ -3,12 +3,10 @@ keep for later."""
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any, Callable, Dict, Optional, Tuple
 
 from . import calls
 from .asking import run
-from .client import BerthError
 from .leasing import Lease, current
 from .libraries import LIBRARIES
 
@@ -36,12 +34,6 @@ def library_memory(report: bool = False, lease: Optional[Lease] = None) -> Dict[
     if mine is not None:
         run(calls.report_libraries(mine.id, found, fence=mine.fence or None, client=mine._client))
     return found
-
-
-def report_quietly(lease: Lease) -> None:
-    """Tells the daemon, which may be away or of another version."""
-    with contextlib.suppress(BerthError):
-        library_memory(report=True, lease=lease)
 
 
 def _held(read: Callable[[Any], Bytes], module: Any) -> Optional[Bytes]:
