@@ -5,8 +5,7 @@ SHELL := /bin/bash
 # the commit are added.
 VERSION := $(shell $(dir $(lastword $(MAKEFILE_LIST)))deploy/version.sh)
 # NVIDIA marks what it renames as deprecated; the bindings cover both names.
-# What is written in C reads answers and files: the compiler adds checks of bounds
-# and of the stack.
+# The compiler adds checks of bounds and of the stack to what is written in C.
 export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations -fstack-protector-strong -fstack-clash-protection -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 # The daemon is loaded at an address that nobody can foresee, and the tables of the
 # linker are read-only once it runs, but for those of functions: the driver's are

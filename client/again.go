@@ -47,12 +47,8 @@ func (e *AwayError) Unwrap() error { return e.Err }
 // is made again has the rest of its timeout, and the query that says so.
 func persist[T any](ctx context.Context, c *Client, timeout gpu.Opt[float64], ask func(timeout gpu.Opt[float64], query url.Values) (T, error)) (T, error) {
 	begun := time.Now()
-	var query url.Values
-	if c.unanswered {
-		query = repeated
-	}
-	answer, err := ask(timeout, query)
-	if !wentAway(err) && !(c.unanswered && isAway(err)) {
+	answer, err := ask(timeout, nil)
+	if !wentAway(err) {
 		return answer, err
 	}
 	for since, wait := time.Now(), firstPause; ; wait = min(2*wait, longestPause) {

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
-	"slices"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -139,32 +138,6 @@ func TestLeavingWhileTheDaemonIsAway(t *testing.T) {
 		time.Sleep(time.Minute)
 		if len(way.asked) != n || way.asked[n-1] != "/api/gpu/memory/allocate?repeated=true" {
 			t.Errorf("asked %v", way.asked)
-		}
-	})
-}
-
-// A process whose question in another way had no answer says from the first request on
-// that it asks again, and waits for a daemon that is not there yet.
-func TestUnanswered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		gone := &NoDaemonError{Attempts: []Attempt{{"unix", "/run/berth.sock", syscall.ECONNREFUSED}}}
-		older := &api.Problem{Status: http.StatusUnprocessableEntity, Code: "invalid_request"}
-		way := &restarts{answers: []any{gone, gone, older, api.MadeID{ID: "train-7"}, api.Lease{ID: "train-7", Fence: 7}}}
-		c, err := New(Options{Transport: way, Timeout: 10 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c = c.Unanswered()
-		id, err := c.NewID(t.Context(), "train")
-		if err != nil || id != "train-7" {
-			t.Fatalf("the id is %q, %v", id, err)
-		}
-		l, err := c.Acquire(t.Context(), api.LeaseRequest{ID: id})
-		if err != nil || l.Fence != 7 {
-			t.Errorf("the lease is %+v, %v", l, err)
-		}
-		if want := []string{"/api/leases/id?repeated=true", "/api/leases/id?repeated=true", "/api/leases/id?repeated=true", "/api/leases/id", "/api/leases?repeated=true"}; !slices.Equal(way.asked, want) {
-			t.Errorf("asked %v, want %v", way.asked, want)
 		}
 	})
 }

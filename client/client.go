@@ -89,8 +89,6 @@ type Client struct {
 	user     string   // the user whose leases ids name; see Of
 	agent    string   // the program for which the client acts; see For
 
-	unanswered bool // see Unanswered
-
 	reach func(context.Context) error // see Reach
 	drop  func()                      // closes the connection that Reach left; nil if it leaves none
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -65,17 +64,6 @@ func (c *Client) For(agent string) *Client {
 	acting := *c
 	acting.agent = agent
 	return &acting
-}
-
-// Unanswered returns a client for a process that has asked for a lease in another way, and
-// got no answer because the daemon went away. If the lease was granted then, NewID returns
-// its id, and Acquire finds it. Both go on asking for a minute if no daemon answers.
-//
-// Both clients share their connections; close the first one.
-func (c *Client) Unanswered() *Client {
-	asking := *c
-	asking.unanswered = true
-	return &asking
 }
 
 // Deallocate ends a lease, or withdraws a waiting request.
@@ -206,15 +194,8 @@ func madeUp() string { return "lease-" + strings.ToLower(rand.Text()[:10]) }
 // NewID returns an id for a lease that the caller is going to ask for: the name, a dash,
 // and a number that the daemon gives out once.
 func (c *Client) NewID(ctx context.Context, name string) (string, error) {
-	made, err := persist(ctx, c, gpu.Opt[float64]{}, func(_ gpu.Opt[float64], query url.Values) (api.MadeID, error) {
-		if !c.unanswered {
-			query = nil // an id that was lost is never used
-		}
-		made, err := send[api.MadeID](ctx, c, http.MethodPost, leasesPath+"/id", query, api.NewID{Name: name})
-		if problem := (*api.Problem)(nil); query != nil && errors.As(err, &problem) && problem.Code == "invalid_request" { // the daemon is older
-			return send[api.MadeID](ctx, c, http.MethodPost, leasesPath+"/id", nil, api.NewID{Name: name})
-		}
-		return made, err
+	made, err := persist(ctx, c, gpu.Opt[float64]{}, func(gpu.Opt[float64], url.Values) (api.MadeID, error) {
+		return post[api.MadeID](ctx, c, leasesPath+"/id", api.NewID{Name: name}) // an id that was lost is never used
 	})
 	return made.ID, err
 }

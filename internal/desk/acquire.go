@@ -14,7 +14,6 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
-	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/launch"
 	"github.com/berth-gpu/berth/internal/text/words"
@@ -29,39 +28,6 @@ func (d *Desk) Acquire(ctx context.Context, by Caller, w api.LeaseRequest) (api.
 	return d.acquire(ctx, &by, &wish{LeaseRequest: w})
 }
 
-// Launch grants the lease of a program that a launcher is about to start. It returns a
-// note for the user and the changes to the environment of the program. It grants at once
-// or not at all; a launch that it refuses does not count as a request.
-func (d *Desk) Launch(ctx context.Context, by Caller, q launch.Question) (say string, changes []string, err error) {
-	w, plain := launch.ParsePlain(q.Flags, placement.PolicyNames())
-	if len(q.Command) == 0 || !plain || w.Compute > 0 || w.Finish(q.Command) != nil || by.Holder.PID == 0 {
-		return "", nil, notPlain(nil)
-	}
-	w.Timeout = gpu.Some(0.0)
-	within := uint64(0)
-	if id, fence, nested := w.Around(q.Environ); nested {
-		if d.Ledger.Lease(lease.Key{Owner: lease.OwnerOf(&by.Actor), ID: id}, fence) != nil {
-			w.Within(id)
-			within = fence
-		}
-	}
-	l, err := d.acquire(ctx, &by, &wish{LeaseRequest: w.LeaseRequest, called: w.Called, within: within, atOnce: true})
-	if err != nil {
-		return "", nil, notPlain(err)
-	}
-	environ, _ := launch.Environment(l, l.Launch.Devices, launch.Ladder{
-		Context: l.Launch.Context, Torch: q.Torch, Socket: d.Socket, Isolation: l.Launch.Isolation,
-	}, q.Environ)
-	return l.Note, launch.Changes(q.Environ, environ), nil
-}
-
-// notPlain refuses a launch that needs more than one question and one answer.
-func notPlain(cause error) *Refusal {
-	r := Refuse(Conflict, "not_plain", "This launch is not plain. Ask for the lease with POST /api/leases.")
-	r.cause = cause
-	return r
-}
-
 // acquire is the only way to a lease, for every door and for the runs of plans. It
 // resolves the wish, asks the ledger while the caller stands aside, and hands over the
 // lease. A new lease that cannot be handed over is given back.
@@ -69,14 +35,6 @@ func (d *Desk) acquire(ctx context.Context, by *Caller, w *wish) (api.Lease, err
 	r, err := d.resolve(by, w)
 	if err != nil {
 		return api.Lease{}, Refused(err)
-	}
-	if w.atOnce && (r.EnforcedBy == launch.MPS || d.Config().GPU.Scrub == "on" || !d.Ledger.Fits(r.Request)) {
-		return api.Lease{}, errNotAtOnce
-	}
-	if r.ID == "" && w.called != "" {
-		if r.ID, err = d.newID(by, w.called); err != nil {
-			return api.Lease{}, Refused(err)
-		}
 	}
 	by.aside()
 	found, err := d.Ledger.Acquire(ctx, r.Request)
@@ -104,9 +62,6 @@ func (d *Desk) acquire(ctx context.Context, by *Caller, w *wish) (api.Lease, err
 	}
 	return l, nil
 }
-
-// errNotAtOnce refuses a wish that cannot be granted at once.
-var errNotAtOnce = Refuse(Conflict, "not_at_once", "This cannot be granted at once. Ask for it with the time that it may wait.")
 
 // handOver prepares the devices and the process of a lease, and adds to the answer what
 // a launcher needs. It refuses if that fails, or if the caller of a new lease has left.

@@ -3,9 +3,7 @@ package desk
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -34,8 +32,6 @@ type want struct {
 type way struct {
 	name string
 	ask  func(context.Context, *office, Caller, want) error
-	// plain ways take no MPS, do not wait, and say only that they refuse.
-	plain bool
 }
 
 var ways = []way{
@@ -43,14 +39,6 @@ var ways = []way{
 		_, err := o.Acquire(ctx, by, api.LeaseRequest{
 			Name: "job", Binding: "process", Memory: w.memory, GPU: gpu.Ref(w.gpu), Where: w.where, Enforce: w.enforce, Learned: w.learned, Timeout: gpu.Some(w.wait),
 		})
-		return err
-	}},
-	{name: "launch", plain: true, ask: func(ctx context.Context, o *office, by Caller, w want) error {
-		flags := []string{"--name=job", "--enforce=" + w.enforce, "--gpu=" + w.gpu, "--where=" + w.where}
-		if w.memory > 0 {
-			flags = append(flags, fmt.Sprintf("--memory=%dMiB", int64(w.memory)))
-		}
-		_, _, err := o.Launch(ctx, by, launch.Question{Flags: flags, Command: []string{"true"}})
 		return err
 	}},
 	{name: "plan", ask: func(ctx context.Context, o *office, by Caller, w want) error {
@@ -100,17 +88,16 @@ func (o *office) nothingLeft(t *testing.T) {
 // nothing else.
 func TestEveryWayGivesTheSameAnswer(t *testing.T) {
 	for _, test := range []struct {
-		name    string
-		ask     want
-		rung    string
-		code    string
-		plainly string // the code where the way is plain; empty: the same
+		name string
+		ask  want
+		rung string
+		code string
 	}{
 		{name: "what fits", ask: want{memory: 1000, enforce: "framework"}, rung: launch.Framework},
 		{name: "on a device", ask: want{memory: 1000, enforce: "watchdog", gpu: "1"}, rung: launch.Watchdog},
 		{name: "where it is like that", ask: want{memory: 1000, enforce: "none", where: "name~H200"}, rung: launch.None},
-		{name: "with MPS", ask: want{memory: 1000, enforce: "auto"}, rung: launch.MPS, plainly: "not_at_once"},
-		{name: "too much", ask: want{memory: 1 << 30, enforce: "none"}, code: "insufficient_memory", plainly: "not_at_once"},
+		{name: "with MPS", ask: want{memory: 1000, enforce: "auto"}, rung: launch.MPS},
+		{name: "too much", ask: want{memory: 1 << 30, enforce: "none"}, code: "insufficient_memory"},
 		{name: "a device that is none", ask: want{memory: 1000, enforce: "none", gpu: "7"}, code: "unknown_device"},
 		{name: "a rule that is none", ask: want{memory: 1000, enforce: "none", where: "colour=red"}, code: "invalid_request"},
 	} {
@@ -119,9 +106,6 @@ func TestEveryWayGivesTheSameAnswer(t *testing.T) {
 			var first []lease.Lease
 			for _, way := range ways {
 				code := test.code
-				if way.plain && test.plainly != "" {
-					code = test.plainly
-				}
 				by := self(t)
 				at := &place{}
 				by.Place = at
@@ -180,10 +164,9 @@ func TestCallersWhoLeave(t *testing.T) {
 		ask     want
 		code    string
 		full    bool // the devices are
-		plain   bool // also for plain ways
 	}{
 		{name: "before it is asked", prepare: func(_ *office, _ *place, leave func()) { leave() },
-			ask: want{memory: 1000, enforce: "framework"}, code: "withdrawn", plain: true},
+			ask: want{memory: 1000, enforce: "framework"}, code: "withdrawn"},
 		{name: "while it waits", prepare: func(o *office, _ *place, leave func()) {
 			o.listen(func(e gpu.Event) {
 				if e.Code == gpu.EventWaiting {
@@ -197,9 +180,9 @@ func TestCallersWhoLeave(t *testing.T) {
 					leave()
 				}
 			})
-		}, ask: want{memory: 1000, enforce: "framework"}, code: "withdrawn", plain: true},
+		}, ask: want{memory: 1000, enforce: "framework"}, code: "withdrawn"},
 		{name: "before it has its place again", prepare: func(_ *office, at *place, leave func()) { at.onBack = leave },
-			ask: want{memory: 1000, enforce: "framework"}, code: "withdrawn", plain: true},
+			ask: want{memory: 1000, enforce: "framework"}, code: "withdrawn"},
 		{name: "while it is equipped", prepare: func(o *office, _ *place, leave func()) {
 			o.Config = func() *config.Config {
 				if leases, _ := o.Ledger.Len(); leases > 0 {
@@ -207,7 +190,7 @@ func TestCallersWhoLeave(t *testing.T) {
 				}
 				return &config.Config{GPU: config.GPU{Context: 500}}
 			}
-		}, ask: want{memory: 1000, enforce: "framework"}, code: "withdrawn", plain: true},
+		}, ask: want{memory: 1000, enforce: "framework"}, code: "withdrawn"},
 		{name: "while MPS starts", prepare: func(o *office, _ *place, leave func()) { o.mps.start = func() error { leave(); return nil } },
 			ask: want{memory: 1000, enforce: "mps"}, code: "withdrawn"},
 		{name: "while MPS fails", prepare: func(o *office, _ *place, leave func()) { o.mps.start = func() error { leave(); return errMPS } },
@@ -226,9 +209,6 @@ func TestCallersWhoLeave(t *testing.T) {
 			ask: want{memory: 1000, enforce: "mps"}, code: "mps_failed"},
 	} {
 		for _, way := range ways {
-			if way.plain && !step.plain {
-				continue
-			}
 			t.Run(way.name+" "+step.name, func(t *testing.T) {
 				o := open(t, "1xh200")
 				by := self(t)
@@ -319,27 +299,24 @@ func TestAskingAgain(t *testing.T) {
 	}
 }
 
-// A launch whose answer was lost is found again by the id of its lease. Other processes,
-// other names and those who do not ask again get a new id.
-func TestLaunchWithoutAnAnswer(t *testing.T) {
+// A lease whose answer was lost is found again by its name. Other processes, other names and
+// those who do not ask again get a new id.
+func TestLeaseWithoutAnAnswer(t *testing.T) {
 	o := open(t, "2xh200")
 	by := self(t)
-	launched := func() string {
+	leased := func() string {
 		t.Helper()
-		_, changes, err := o.Launch(t.Context(), by, launch.Question{Flags: []string{"--name=train", "--memory=1GiB", "--enforce=none"}, Command: []string{"true"}})
+		made, err := o.NewID(t.Context(), by, api.NewID{Name: "train"})
+		if err == nil {
+			_, err = o.Acquire(t.Context(), by, api.LeaseRequest{ID: made.ID, Name: "train", Binding: "process", Memory: 1024, Enforce: "none", Timeout: gpu.Some(0.0)})
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, c := range changes {
-			if id, is := strings.CutPrefix(c, "BERTH_LEASE="); is {
-				return id
-			}
-		}
-		t.Fatalf("the lease has no id: %v", changes)
-		return ""
+		return made.ID
 	}
-	launched()
-	newest := launched()
+	leased()
+	newest := leased()
 	again, other := by, by
 	again.Repeated, other.Repeated = true, true
 	other.Holder.PID = 1

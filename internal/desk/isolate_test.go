@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,7 +14,6 @@ import (
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
 // groups are control groups that do what the test says.
@@ -154,23 +152,6 @@ func TestIsolationOfAWorker(t *testing.T) {
 	l, err := o.Bind(t.Context(), by, lease.Name{ID: worker.ID}, api.Bind{PID: pid, Isolation: "cgroup"})
 	if err != nil || l.IsolatedBy != "cgroup" || !slices.Equal(g.moved, []int{pid}) {
 		t.Errorf("isolated by %q, %v, moved %v", l.IsolatedBy, err, g.moved)
-	}
-}
-
-// A launch in one request is isolated too, and a program is told so.
-func TestIsolationOfALaunch(t *testing.T) {
-	o, g := isolating(t, "env")
-	g.leavable = true
-	say, changes, err := o.Launch(t.Context(), self(t), launch.Question{Flags: []string{"--isolation=cgroup"}, Command: []string{"true"}})
-	if err != nil || len(g.moved) != 1 || !launch.InCgroup(changes) {
-		t.Fatalf("%v, moved %v, changes %q", err, g.moved, changes)
-	}
-	if !strings.Contains(say, "control group around the program is yours") {
-		t.Errorf("who can leave the group is told %q", say)
-	}
-	g.missing = errors.New("there are no control groups")
-	if _, _, err := o.Launch(t.Context(), self(t), launch.Question{Flags: []string{"--isolation=cgroup"}, Command: []string{"true"}}); codeOf(err) != isolationUnavailable {
-		t.Errorf("without groups: %v", err)
 	}
 }
 

@@ -30,7 +30,7 @@ func (d *Desk) equipment(granted *lease.Lease, r *resolved, cleared string) *api
 		device.UUID = p.GPU // even if the device has just gone
 		e.Devices = append(e.Devices, device)
 	}
-	if d.ClearedBy != nil && cleared == "" && !r.unread {
+	if d.ClearedBy != nil && cleared == "" {
 		e.ClearedBy = d.ClearedBy(e.Devices)
 	}
 	return e

@@ -1,8 +1,6 @@
 package desk
 
 import (
-	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/berth-gpu/berth/api"
@@ -10,7 +8,6 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/job"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
 // The lease of a job is known by the job. One that its user has under the same id stands
@@ -40,17 +37,6 @@ func TestTheLeaseOfAJobIsTheJobs(t *testing.T) {
 	theirs := lease.Name{User: "ada", ID: j.ID}
 	if _, err := w.Acquire(t.Context(), by, api.LeaseRequest{ID: "part", Parent: j.ID, Slots: gpu.Some(0), Binding: "named", Timeout: gpu.Some(0.0)}); err != nil { // of the user's own, which has the id
 		t.Fatal(err)
-	}
-	_, changes, err := w.Launch(t.Context(), by, launch.Question{
-		Environ: []string{"BERTH_LEASE=" + j.ID, fmt.Sprint("BERTH_FENCE=", of.Fence)}, Flags: []string{"--enforce=none"}, Command: []string{"true"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, held := range w.Ledger.View().Leases { // of the job, whose program launches it
-		if slices.Contains(changes, "BERTH_LEASE="+held.ID) && held.ParentFence != of.Fence {
-			t.Errorf("what the program launches is a child of %d, want %d", held.ParentFence, of.Fence)
-		}
 	}
 	for what, do := range map[string]func() error{
 		"released":                func() error { _, err := w.Release(t.Context(), by, name, of.Fence, true); return err },

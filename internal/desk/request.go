@@ -18,9 +18,6 @@ import (
 // wish is what a caller asks for, with what is added by the way that it came.
 type wish struct {
 	api.LeaseRequest
-	atOnce    bool     // grant now and without MPS, or do not count it as a request
-	called    string   // what the id begins with that the desk makes; empty if the wish has one
-	within    uint64   // fence of the parent; zero if the id alone says which it is
 	as        string   // name of the holder; empty means that of its process
 	preferred string   // UUID of the device to try first; may be empty
 	only      []string // UUIDs of the devices to choose from; empty means any
@@ -42,7 +39,6 @@ type resolved struct {
 	lease.Request
 	learned   bool     // Memory is what earlier runs used
 	launched  bool     // a launcher asks, and gets what it needs
-	unread    bool     // the launcher reads no receipt
 	environs  bool     // the launcher leaves the environment of the program to the daemon
 	caps      []string // libraries that the environment limits
 	isolation string   // what keeps the program from other devices
@@ -87,13 +83,13 @@ func (d *Desk) resolve(by *Caller, w *wish) (resolved, error) {
 	}
 	r := resolved{
 		Request: lease.Request{
-			ID: w.ID, Run: w.run, Parent: says.parent, ParentFence: w.within, FromPool: w.FromPool != "", Holder: holder, By: by.Actor, Again: w.again, Repeated: by.Repeated || w.run != (lease.Run{}),
+			ID: w.ID, Run: w.run, Parent: says.parent, FromPool: w.FromPool != "", Holder: holder, By: by.Actor, Again: w.again, Repeated: by.Repeated || w.run != (lease.Run{}),
 			Binding: bound, Implied: w.implied, TTL: lease.Seconds(w.TTL.Or(0)), TimeLimit: lease.Seconds(w.TimeLimit.Or(0)),
 			GPUs: w.GPUs, Memory: memory, Slots: says.slots, Where: choice.where, Only: w.only, Preferred: choice.preferred, Policy: w.Policy,
 			AskedPriority: w.Priority, Limits: d.limitsOf(by, holder), Draw: d.draw(holder),
 			Terms: lease.Terms{EnforcedBy: rung, Note: joined(note, absent), Unit: w.Unit, Scope: w.Scope, Parkable: w.Parkable || slices.Contains(w.Optimize, lease.MayPark), Unshared: w.Unshared, Optimize: w.Optimize, Comment: w.Comment, Exclusive: says.exclusive, Pool: w.Pool},
 		},
-		learned: learned, unread: w.atOnce, caps: w.Caps, isolation: isolation, environs: len(w.Caps) > 0 || len(w.Scope) > 0,
+		learned: learned, caps: w.Caps, isolation: isolation, environs: len(w.Caps) > 0 || len(w.Scope) > 0,
 	}
 	r.Since, r.Precedes = w.since, w.precedes
 	r.launched = w.Enforce != "" || r.environs

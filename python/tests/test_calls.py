@@ -102,7 +102,6 @@ WITHOUT = {
     "GET /api/quota": "for berth quota",
     "GET /api/users": "for people, on the page",
     "POST /api/services/{name}/operations": "operation",
-    "POST /api/exec": "for berth exec",
     "PUT /api/batches/{id}": "for berth run",
     "POST /api/jobs/minder": "for the minders of jobs",
     "GET /api/front/orders": "for the front",

@@ -19,8 +19,6 @@ grep -rl --include='*_test.go' '^func Fuzz' . | sort | xargs -n1 dirname | uniq 
 	fi
 	cat "$package"/*_test.go | sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(f \*testing\.F).*/\1/p' | sort | sed "s|^|$package |" >>"$out/targets"
 done
-cc -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -static-libasan -static-libubsan \
-	-o "$out/internal/process/cexec/driver" internal/process/cexec/testdata/driver.c
 mkdir -p "$out/python/tests" "$out/examples"
 cp -r examples/scenarios "$out/examples/" # seeds of the simulator
 cp -r python/berth "$out/python/"

@@ -13,7 +13,6 @@ only=${2:-}
 case $limit in *[0-9]) go_limit=${limit}x ;; *) go_limit=$limit ;; esac
 cd "$(dirname "$0")" || exit 1
 here=$PWD
-export BERTH_FUZZ_DRIVER=$here/internal/process/cexec/driver
 [ -w /dev/shm ] && export TMPDIR=/dev/shm # many targets write files, and sync them
 mkdir -p logs cache
 sum=0 failed=0

@@ -14,7 +14,6 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/programs"
 	"github.com/berth-gpu/berth/internal/cli/view"
-	"github.com/berth-gpu/berth/internal/process/cexec"
 	"github.com/berth-gpu/berth/internal/process/launch"
 	"github.com/berth-gpu/berth/internal/text/term"
 )
@@ -86,11 +85,6 @@ func (o *execOptions) run(ctx context.Context, command []string) error {
 		return err
 	}
 	defer c.Close()
-	if cexec.Unanswered() && !o.dryRun {
-		if c, err = o.askAgain(ctx, c); err != nil {
-			return err
-		}
-	}
 	if id, fence, nested := o.request.Around(o.Environ); nested {
 		if around, err := c.Lease(ctx, id); err == nil && around.Fence == fence && around.State == "active" {
 			o.request.Within(id)
@@ -111,22 +105,6 @@ func (o *execOptions) run(ctx context.Context, command []string) error {
 		fmt.Fprintln(o.Err, "berth: "+term.Clean(granted.Note))
 	}
 	return o.become(program.File, command, program.Environment(granted))
-}
-
-// askAgain waits for the daemon that went away before it answered this process, and finds
-// the id of the lease that it may have granted. It returns the client that asks for that.
-func (o *execOptions) askAgain(ctx context.Context, c *client.Client) (*client.Client, error) {
-	again := c.Unanswered()
-	id, err := programs.NewID(ctx, again, &o.request)
-	if err != nil {
-		return nil, err
-	}
-	o.Back()
-	if id == o.Getenv("BERTH_LEASE") && o.request.ID == "" {
-		return c, nil // it is the lease around this process, and nothing was granted
-	}
-	o.request.ID = id
-	return again, nil
 }
 
 // take asks for the lease and waits for it.

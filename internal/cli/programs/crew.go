@@ -8,7 +8,6 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batch"
 	"github.com/berth-gpu/berth/internal/batch/worker"
-	"github.com/berth-gpu/berth/internal/process/cexec"
 	"github.com/berth-gpu/berth/internal/process/child"
 	"github.com/berth-gpu/berth/internal/process/launch"
 )
@@ -26,7 +25,7 @@ func newCrew(ctx context.Context, d Daemon, o BatchOptions) (*crew, error) {
 		return nil, err
 	}
 	c := &crew{}
-	if c.places, err = newPlaces(ctx, d, o, cexec.Torch(program)); err != nil {
+	if c.places, err = newPlaces(ctx, d, o, child.Torch(program, o.Environ)); err != nil {
 		return nil, err
 	}
 	if c.workers, err = worker.NewStarter(worker.Command{Args: o.Command, Env: []string{HeadStart}, Log: o.Log}); err != nil {

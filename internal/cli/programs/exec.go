@@ -11,8 +11,8 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
-	"github.com/berth-gpu/berth/internal/process/cexec"
 	"github.com/berth-gpu/berth/internal/process/child"
+	"github.com/berth-gpu/berth/internal/process/inherited"
 	"github.com/berth-gpu/berth/internal/process/launch"
 )
 
@@ -86,7 +86,7 @@ func (e *Exec) Preview(l api.Lease) (changes []string, receipt launch.Receipt) {
 
 func (e *Exec) ladder(l api.Lease) launch.Ladder {
 	return launch.Ladder{
-		Context: l.Launch.Context, MPS: l.Launch.MPS, Compute: launch.Least(l.Launch.Compute, e.request.Compute), Torch: cexec.Torch(e.File), Socket: e.socket,
+		Context: l.Launch.Context, MPS: l.Launch.MPS, Compute: launch.Least(l.Launch.Compute, e.request.Compute), Torch: child.Torch(e.File, e.environ), Socket: e.socket,
 		Isolation: l.Launch.Isolation, ClearedBy: l.Launch.ClearedBy,
 	}
 }
@@ -94,7 +94,7 @@ func (e *Exec) ladder(l api.Lease) launch.Ladder {
 // KeepIgnored ignores the signals that were ignored when this process began, even if
 // they have been handled since: the user did not want them to end anything.
 func KeepIgnored() {
-	for _, s := range cexec.Ignored() {
+	for _, s := range inherited.Ignored() {
 		signal.Ignore(s)
 	}
 }
@@ -109,7 +109,7 @@ func KeepIgnored() {
 // this process began, and closes those of the first three files that were closed.
 func Become(file string, command, environ []string) error {
 	KeepIgnored()
-	for _, fd := range cexec.Closed() {
+	for _, fd := range inherited.Closed() {
 		_ = syscall.Close(fd)
 	}
 	err := syscall.Exec(file, command, environ)

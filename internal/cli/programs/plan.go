@@ -18,7 +18,6 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batch/pipeline"
-	"github.com/berth-gpu/berth/internal/process/cexec"
 	"github.com/berth-gpu/berth/internal/process/child"
 	"github.com/berth-gpu/berth/internal/process/launch"
 )
@@ -159,7 +158,7 @@ func (s *planStarter) torch(program string) string {
 			}
 		}
 	}
-	return cexec.Torch(program)
+	return child.Torch(program, s.Environ)
 }
 
 // replaced returns an environment in which entries replace those of the same name. An

@@ -35,100 +35,39 @@ func self(t testing.TB) doorkeeper.Identity {
 	}, access.User)
 }
 
-// question is what a launcher sends.
-func question(parts ...string) string { return strings.Join(parts, "\x00") + "\x00" }
-
-func TestExec(t *testing.T) {
-	d := open(t, "2xh200")
-	d.Desk.Socket = "/run/b.sock"
-	w := d.askAs(self(t), "POST", "/api/exec", question("f--memory", "f4GiB", "f--gpu=1", "cpython", "ctrain.py", "eCUDA_VISIBLE_DEVICES=7", "t2.4.1"))
-	if w.Code != http.StatusOK || !strings.HasSuffix(w.Body.String(), "\x00.\x00") {
-		t.Fatalf("%d %q", w.Code, w.Body)
+// What berth 0.1.0 asks with POST /api/exec before it asks for a lease in the ordinary way is
+// refused with a conflict, which it takes for the word that nothing changed.
+func TestExecOfAnOlderBerth(t *testing.T) {
+	d := open(t, "1xh200")
+	w := d.askAs(self(t), "POST", "/api/exec", "f--memory\x00f4GiB\x00cpython\x00ctrain.py\x00t2.4.1\x00")
+	expect(t, "a launch", w, http.StatusConflict, "not_plain")
+	if !strings.Contains(w.Body.String(), "POST /api/leases") {
+		t.Errorf("the refusal does not say what to do: %s", w.Body)
 	}
-	got := map[string]string{}
-	for change := range strings.SplitSeq(w.Body.String(), "\x00") {
-		if set, is := strings.CutPrefix(change, "s"); is {
-			name, value, _ := strings.Cut(set, "=")
-			got[name] = value
-		}
-	}
-	held := decode[api.Leases](t, d.ask("GET", "/api/leases", "")).Leases
-	if len(held) != 1 || held[0].Binding != "process" || held[0].Holder.PID != os.Getpid() || held[0].Holder.Name != "train.py" || held[0].EnforcedBy != launch.Framework {
-		t.Fatalf("leases are %+v", held)
-	}
-	for name, want := range map[string]string{
-		"CUDA_VISIBLE_DEVICES": held[0].Parts[0].GPU, "BERTH_LEASE": held[0].ID, "BERTH_FENCE": fmt.Sprint(held[0].Fence),
-		"BERTH_MEMORY_MB": "4096", "BERTH_SOCKET": "/run/b.sock",
-	} {
-		if got[name] != want {
-			t.Errorf("%s is %q, want %q", name, got[name], want)
-		}
-	}
-	if _, capped := got["PYTORCH_ALLOC_CONF"]; capped {
-		t.Error("an old PyTorch was told what it does not understand")
+	if held := decode[api.Leases](t, d.ask("GET", "/api/leases", "")); len(held.Leases)+len(held.Waiting) > 0 {
+		t.Errorf("left behind: %+v", held)
 	}
 }
 
-// The daemon numbers the ids of programs; a refused question takes no number, and an id
-// that the caller uses is skipped.
+// The daemon numbers the ids of programs, and skips an id that the caller uses.
 func TestIDsAreNumbered(t *testing.T) {
 	d := open(t, "1xh200")
 	me := self(t)
-	exec := func(parts ...string) int {
-		return d.askAs(me, "POST", "/api/exec", question(append(parts, "f--slots=0", "f--memory=1GiB", "ctrue")...)).Code
+	made := func(name string) string {
+		return decode[api.MadeID](t, d.askAs(me, "POST", "/api/leases/id", fmt.Sprintf(`{"name":%q}`, name))).ID
 	}
-	first := decode[api.MadeID](t, d.askAs(me, "POST", "/api/leases/id", `{"name":"fit"}`)).ID
-	if code := exec("f--gpus=2"); code != http.StatusConflict {
-		t.Errorf("a request that would wait is answered with %d", code)
-	}
-	next := decode[api.MadeID](t, d.askAs(me, "POST", "/api/leases/id", `{"name":"fit"}`)).ID
+	first, next := made("fit"), made("fit")
 	var number int
 	if _, err := fmt.Sscanf(next, "fit-%d", &number); err != nil || first != fmt.Sprintf("fit-%d", number-1) {
 		t.Fatalf("the ids are %q and %q", first, next)
 	}
 	expect(t, "an id of one's own", d.askAs(me, "POST", "/api/leases", fmt.Sprintf(`{"id":"train-%d","slots":0,"memory_mb":10,"binding":"named"}`, number+1)), 201, "")
-	if code := exec("f--name=train"); code != http.StatusOK {
-		t.Fatalf("exec is answered with %d", code)
-	}
-	if code := exec(); code != http.StatusOK {
-		t.Fatalf("exec is answered with %d", code)
-	}
-	var ids []string
-	for _, held := range decode[api.Leases](t, d.ask("GET", "/api/leases", "")).Leases {
-		ids = append(ids, held.ID)
-	}
-	want := fmt.Sprintf("train-%d train-%d exec-%d", number+1, number+2, number+3)
-	if got := strings.Join(ids, " "); got != want {
+	if got, want := made("train")+" "+made("exec"), fmt.Sprintf("train-%d exec-%d", number+2, number+3); got != want {
 		t.Errorf("the ids are %s, want %s", got, want)
 	}
 	expect(t, "no name", d.askAs(me, "POST", "/api/leases/id", `{"name":""}`), 422, "invalid_request")
 	expect(t, "a name with a bell", d.askAs(me, "POST", "/api/leases/id", `{"name":"a\u0007"}`), 422, "invalid_request")
 	expect(t, "a viewer", d.askAs(doorkeeper.Identity{Actor: viewer()}, "POST", "/api/leases/id", `{"name":"x"}`), 403, "")
-}
-
-// What is not plain changes nothing, and is no request that was refused.
-func TestExecThatIsNotPlain(t *testing.T) {
-	d := open(t, "1xh200")
-	for name, text := range map[string]string{
-		"nothing":             "",
-		"no command":          question("f--memory", "f4GiB"),
-		"an unknown flag":     question("f--dry-run", "ctrue"),
-		"too much":            question("f--memory", "f999GiB", "ctrue"),
-		"a device that is no": question("f--gpu", "f5", "ctrue"),
-		"a share":             question("f--compute", "f30", "ctrue"),
-		"MPS":                 question("f--enforce", "fmps", "ctrue"),
-		"far too long":        question("c" + strings.Repeat("x", maxQuestion)),
-	} {
-		if w := d.askAs(self(t), "POST", "/api/exec", text); w.Code != http.StatusConflict || decode[api.Problem](t, w).Code != "not_plain" {
-			t.Errorf("%s: %d %s", name, w.Code, w.Body)
-		}
-	}
-	if w := d.ask("POST", "/api/exec", question("ctrue")); w.Code != http.StatusConflict {
-		t.Errorf("over TCP: %d %s", w.Code, w.Body)
-	}
-	if held := decode[api.Leases](t, d.ask("GET", "/api/leases", "")); len(held.Leases)+len(held.Waiting) > 0 {
-		t.Errorf("left behind: %+v", held)
-	}
 }
 
 func TestEnforce(t *testing.T) {
@@ -238,7 +177,6 @@ func TestOffersThatAreTaken(t *testing.T) {
 		{"/api/leases/explain", `{"name":"train.py","learned_memory":true}`, 0},
 		{"/api/leases", `{"name":"train.py","learned_memory":true,"memory_mb":100,"slots":0}`, 0},
 		{"/api/leases", `{"name":"train.py","learned_memory":true,"id":"a"}`, 2304},
-		{"/api/exec", question("cpython", "cother.py"), 2304},
 	} {
 		if w := d.askAs(me, "POST", test.path, test.body); w.Code >= 300 {
 			t.Fatalf("%s: %d %s", test.path, w.Code, w.Body)

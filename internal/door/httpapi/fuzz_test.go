@@ -203,7 +203,6 @@ func FuzzRequest(f *testing.F) {
 		"POST /api/gpu/memory/deallocate":      `{"allocation_id":"a"}`,
 		"POST /api/plans":                      `{"pipelines":[{"name":"p","memory_mb":100,"slots":1,"runs":[{"name":"r","args":["a"]}]}]}`,
 		"POST /api/plans/run":                  `{"plan":{"pipelines":[{"name":"job","memory_mb":10,"slots":1,"runs":[{"name":"job"}]}]},"enforce":"auto","timeout_seconds":0}`,
-		"POST /api/exec":                       "f--memory=1GiB\x00f--gpus=1\x00cpython3\x00ctrain.py\x00ePYTORCH_ALLOC_CONF=a:b\x00t2.10\x00",
 		"PUT /api/gpu/config":                  `{"temp_optimal":60,"devices":{"GPU-1":{"max_pipelines":3}},"services":{"a":{"users":["x"]}}}`,
 		"POST /api/leases/{id}/renew":          `{"fence":1,"ttl_seconds":60}`,
 		"POST /api/leases/{id}/scope":          `{"cgroups":["a.scope"]}`,

@@ -74,6 +74,11 @@ func frameworkProblem(model *huma.ErrorModel, takes taken) *api.Problem {
 // notServed answers a request that no route matches with a problem. It asks the
 // multiplexer whether the path or only the method is wrong.
 func (s *server) notServed(w http.ResponseWriter, r *http.Request, answer http.Handler) {
+	if r.Method == http.MethodPost && r.URL.Path == "/api/exec" {
+		// berth 0.1.0 asks here first, and takes a conflict for the word that nothing changed.
+		problems.Write(w, problems.New(http.StatusConflict, "not_plain", "Launches in one request are gone. Ask for the lease with POST /api/leases."))
+		return
+	}
 	seen := &statusOnly{header: http.Header{}}
 	answer.ServeHTTP(seen, r)
 	switch seen.status {

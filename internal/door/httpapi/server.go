@@ -154,7 +154,6 @@ func build(p Parts) *server {
 	registerLeases(s)
 	registerStream(s)
 	registerPlans(s)
-	registerExec(s)
 	registerBatches(s)
 	registerMeasurements(s)
 	registerEnergy(s)

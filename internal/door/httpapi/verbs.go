@@ -85,7 +85,6 @@ var verbs = map[string]access.Verb{
 	"POST /api/optimize":              access.Optimize,
 	"POST /api/leases/{id}/scope":     access.Scope,
 	"DELETE /api/leases/{id}":         access.Release,
-	"POST /api/exec":                  access.Lease,
 	"POST /api/plans":                 access.Lease,
 	"POST /api/plans/run":             access.Lease,
 	"PUT /api/batches/{id}":           access.Report,

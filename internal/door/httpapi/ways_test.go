@@ -33,9 +33,6 @@ var ways = map[string]func(t *testing.T, conn net.Conn, memory int, wait string)
 		}
 		return decodeText[api.Problem](t, string(f.Body)).Code
 	},
-	"exec": func(t *testing.T, conn net.Conn, memory int, wait string) string {
-		return post(t, conn, "/api/exec", question("f--name=job", fmt.Sprintf("f--memory=%dMiB", memory), "f--timeout="+wait, "ctrue"))
-	},
 	"plan": func(t *testing.T, conn net.Conn, memory int, wait string) string {
 		return post(t, conn, "/api/plans/run", fmt.Sprintf(
 			`{"plan":{"pipelines":[{"name":"job","memory_mb":%d,"slots":1,"runs":[{"name":"job"}]}]},"enforce":"auto","timeout_seconds":%s}`, memory, wait))
@@ -74,7 +71,7 @@ func connect(t *testing.T, path string) net.Conn {
 }
 
 // Whichever way a process comes, it gets the same lease, and when it goes while
-// it waits it leaves nothing behind. Exec never waits.
+// it waits it leaves nothing behind.
 func TestEveryWayToALease(t *testing.T) {
 	for name, ask := range ways {
 		t.Run(name, func(t *testing.T) {
@@ -99,28 +96,21 @@ func TestEveryWayToALease(t *testing.T) {
 				t.Errorf("it is not what all get (-want +got):\n%s", diff)
 			}
 
-			refusal := "insufficient_memory"
-			if name == "exec" {
-				refusal = "not_plain"
-			}
 			conn = connect(t, path)
-			if code := ask(t, conn, 1<<20, "0"); code != refusal {
-				t.Errorf("too much is refused with %q, want %q", code, refusal)
+			if code := ask(t, conn, 1<<20, "0"); code != "insufficient_memory" {
+				t.Errorf("too much is refused with %q", code)
 			}
 			_ = conn.Close()
 
 			conn = connect(t, path)
-			if name != "exec" {
-				go func() {
-					for waiting := 0; waiting == 0; _, waiting = d.Ledger.Len() {
-						runtime.Gosched()
-					}
-					_ = conn.Close()
-				}()
-				refusal = "" // nobody hears it
-			}
-			if code := ask(t, conn, int(d.Ledger.Sum(want.Parts[0].GPU).Most), "600"); code != refusal {
-				t.Errorf("what is not there now is refused with %q, want %q", code, refusal)
+			go func() {
+				for waiting := 0; waiting == 0; _, waiting = d.Ledger.Len() {
+					runtime.Gosched()
+				}
+				_ = conn.Close()
+			}()
+			if code := ask(t, conn, int(d.Ledger.Sum(want.Parts[0].GPU).Most), "600"); code != "" { // nobody hears it
+				t.Errorf("what is not there now is refused with %q", code)
 			}
 			_ = conn.Close()
 			for waiting := 1; waiting > 0; _, waiting = d.Ledger.Len() {

@@ -2,8 +2,6 @@ package launch
 
 import (
 	"fmt"
-	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +11,6 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/gpu/maker"
 )
 
 const h200 = gpu.MiB(143771)
@@ -391,69 +388,6 @@ func TestReceiptOfSeparation(t *testing.T) {
 		for _, text := range test.gap {
 			if !says(r.Gaps, text) || says(r.Held, text) {
 				t.Errorf("%s: %q is no gap of %q", test.name, text, r.Gaps)
-			}
-		}
-	}
-}
-
-// The head start of berth exec tells the daemon a part of the environment. What the daemon
-// changes there must be what it would change if it were told all of it.
-func TestTheHeadStartTellsAllThatMatters(t *testing.T) {
-	source, err := os.ReadFile("../cexec/exec.c")
-	if err != nil {
-		t.Fatal(err)
-	}
-	table := regexp.MustCompile(`(?s)told\[\] = \{(.*?)\};`).FindSubmatch(source)
-	if table == nil {
-		t.Fatal("exec.c has no table of what it tells")
-	}
-	var told []string
-	for _, m := range regexp.MustCompile(`"(.*?)"`).FindAllSubmatch(table[1], -1) {
-		told = append(told, string(m[1]))
-	}
-	names := []string{
-		"BERTH_LEASE", "BERTH_FENCE", "BERTH_MEMORY_MB", "BERTH_CONTEXT_MB", "BERTH_GPUS", "BERTH_PARKABLE", "BERTH_SOCKET", isolationVariable,
-		cupyLimit, xlaOld, xlaNew, xlaGreed, torchOld, torchNew, torchHIP, tensorflow, mpsPipe, mpsMemory, mpsThreads,
-	}
-	for _, m := range maker.All() {
-		for _, v := range m.Shows {
-			names = append(names, v.Name)
-		}
-	}
-	var all, part []string
-	for _, name := range names {
-		entry := name + "=0.5"
-		all = append(all, entry)
-		if slices.ContainsFunc(told, func(begins string) bool { return strings.HasPrefix(entry, begins) }) {
-			part = append(part, entry)
-		}
-	}
-	unnamed := amd("AMD-at-0000:03:00.0")
-	for _, device := range []gpu.Device{nvidia("GPU-a"), amd("AMD-a"), unnamed, {UUID: "INTEL-a", Vendor: gpu.Intel}, {UUID: "INTEL-at-1", Vendor: gpu.Intel}} {
-		for _, rung := range []string{MPS, Framework, Watchdog, None} {
-			for _, parent := range []string{"", "around"} {
-				l := leased(rung, 4096, device)
-				l.Parent = parent
-				if parent != "" {
-					l.Parts[0].Memory = 0
-				}
-				whole, _ := Environment(l.Lease, l.devices, Ladder{}, all)
-				heard, _ := Environment(l.Lease, l.devices, Ladder{}, part)
-				got := slices.Clone(all)
-				for _, change := range Changes(part, heard) {
-					e := editor{got}
-					if name, value, set := strings.Cut(change, "="); set {
-						e.set(name, value)
-					} else {
-						e.unset(name)
-					}
-					got = e.list
-				}
-				slices.Sort(got)
-				slices.Sort(whole)
-				if diff := cmp.Diff(whole, got); diff != "" {
-					t.Errorf("%s on %s, in %q: -whole +told\n%s", rung, device.UUID, parent, diff)
-				}
 			}
 		}
 	}

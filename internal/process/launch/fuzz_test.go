@@ -1,8 +1,6 @@
 package launch
 
 import (
-	"bytes"
-	"slices"
 	"strings"
 	"testing"
 
@@ -10,47 +8,8 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-// Whatever a launcher sends is a question or none. A question that is plain asks
-// for something that can be asked for.
-func FuzzReadQuestion(f *testing.F) {
-	for _, seed := range []string{
-		"f--memory\x00f8GiB\x00f--gpus=2\x00cpython3\x00c-u\x00ctrain.py\x00eCUDA_VISIBLE_DEVICES=0\x00t2.10.1\x00",
-		"f--timeout=90s\x00f--where\x00fname~H200\x00f--compute=30%\x00cenv\x00c-u\x00cA\x00cB=1\x00ctimeout\x00c5\x00cbash\x00c-c\x00cx.py\x00",
-		"ctrue\x00", "c\x00", "f--\x00ctrue\x00", "ctrue", "x\x00", "", "\x00", "cuv\x00crun\x00c--with\x00", "cpython\x00c-m\x00ctorch.distributed.run\x00c--\x00", "cperl\x00c-I\x00",
-	} {
-		f.Add([]byte(seed))
-	}
-	policies := []string{"pack", "spread"}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		q, ok := ReadQuestion(text)
-		if !ok {
-			return
-		}
-		if len(q.Command) == 0 {
-			t.Fatalf("%q has no command", text)
-		}
-		for _, list := range [][]string{q.Flags, q.Command, q.Environ, {q.Torch}} {
-			for _, word := range list {
-				if strings.Contains(word, "\x00") {
-					t.Fatalf("%q was read as %q", text, word)
-				}
-			}
-		}
-		r, plain := ParsePlain(q.Flags, policies)
-		if !plain || r.Finish(q.Command) != nil {
-			return
-		}
-		if r.GPUs < 0 || r.GPUs > 1024 || r.Slots.Or(1) < 0 || r.Memory < 0 || r.Compute < 0 || r.Compute > 100 || !(r.Timeout.Or(0) >= 0) || r.Called == "" {
-			t.Errorf("%q asks for %+v", q.Flags, r)
-		}
-		if r.Policy != "" && !slices.Contains(policies, r.Policy) {
-			t.Errorf("%q chooses by %q", q.Flags, r.Policy)
-		}
-	})
-}
-
 // Whatever is in the environment of a program, the lease's devices are the only
-// ones it sees, no limit grows, and the answer has the form that the C side reads.
+// ones it sees and no limit grows.
 func FuzzEnvironment(f *testing.F) {
 	for _, seed := range []string{
 		"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True,roundup_power2_divisions:[256:1,512:2]\nBERTH_LEASE=x",
@@ -87,10 +46,6 @@ func FuzzEnvironment(f *testing.F) {
 		}
 		if more := Changes(again.list, changed); len(more) > 0 {
 			t.Errorf("%q with the changes %q lacks %q", environ, changes, more)
-		}
-		answer := Answer("a note", changes)
-		if !bytes.HasSuffix(answer, []byte("\x00.\x00")) || bytes.Count(answer, []byte{0}) != len(changes)+2 {
-			t.Errorf("the answer %q has not %d changes", answer, len(changes))
 		}
 	})
 }

@@ -21,8 +21,7 @@ type Request struct {
 	Called  string // what an id that the daemon makes begins with; Finish sets it
 }
 
-// Flag is one flag of berth exec. The command line shows and reads flags; the daemon
-// reads them too, for a launch that begins before Go does.
+// Flag is one flag of berth exec.
 type Flag struct {
 	Name  string
 	Value string // the value after it, for the help page
@@ -90,35 +89,6 @@ func (r *Request) Around(environ []string) (id string, fence uint64, nested bool
 
 // Within makes a plain request one for a child of a lease, which uses what that has.
 func (r *Request) Within(parent string) { r.Parent, r.Slots = parent, gpu.Some(0) }
-
-// ParsePlain reads flags that are written in full, --memory 8GiB or --memory=8GiB. It
-// reports false for anything else: an abbreviation, a flag that does more than ask, a
-// value that is refused.
-func ParsePlain(args, policies []string) (Request, bool) {
-	var r Request
-	flags := Flags(policies)
-	for i := 0; i < len(args); i++ {
-		name, long := strings.CutPrefix(args[i], "--")
-		name, value, joined := strings.Cut(name, "=")
-		at := slices.IndexFunc(flags, func(f Flag) bool { return f.Name == name })
-		switch {
-		case joined:
-		case at >= 0 && flags[at].Bare:
-			value = "true"
-		default:
-			if i++; i == len(args) {
-				return r, false
-			}
-			value = args[i]
-		}
-		switch {
-		case long && name == "socket": // already used
-		case !long || at < 0 || flags[at].Set(&r, value) != nil:
-			return r, false
-		}
-	}
-	return r, true
-}
 
 func text(of func(*Request) *string) func(*Request, string) error {
 	return func(r *Request, value string) error {

@@ -1,6 +1,8 @@
 package launch
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,17 +11,33 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
-func TestParsePlain(t *testing.T) {
+// parse sets flags that are written as --name=value, or as --name if the flag takes no value.
+func parse(args []string) (r Request, err error) {
+	for _, arg := range args {
+		name, value, given := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
+		flags := Flags([]string{"best_fit", "pack"})
+		flag := flags[slices.IndexFunc(flags, func(f Flag) bool { return f.Name == name })]
+		if flag.Bare && !given {
+			value = "true"
+		}
+		if err := flag.Set(&r, value); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+func TestFlags(t *testing.T) {
 	opt := cmp.AllowUnexported(gpu.Opt[int]{}, gpu.Opt[float64]{})
 	for name, test := range map[string]struct {
 		args []string
-		want *Request // nil: it is not plain
+		want *Request // nil: it is refused
 	}{
 		"nothing": {nil, &Request{}},
 		"everything": {
 			[]string{
-				"--gpus", "2", "--slots=0", "--memory", "8GiB", "--compute=30%", "--gpu", "1", "--prefer", "1", "--where", "name~H200", "--policy", "pack",
-				"--name=my job", "--service", "s", "--priority", "-5", "--timeout", "10m", "--enforce", "mps", "--parkable", "--socket", "/x",
+				"--gpus=2", "--slots=0", "--memory=8GiB", "--compute=30%", "--gpu=1", "--prefer=1", "--where=name~H200", "--policy=pack",
+				"--name=my job", "--service=s", "--priority=-5", "--timeout=10m", "--enforce=mps", "--parkable",
 			},
 			&Request{
 				Compute: 30,
@@ -29,35 +47,31 @@ func TestParsePlain(t *testing.T) {
 				},
 			},
 		},
-		"half a second":         {[]string{"--timeout", "500ms"}, &Request{LeaseRequest: api.LeaseRequest{Timeout: gpu.Some(0.5)}}},
-		"days":                  {[]string{"--timeout", "1d", "--time", "forever"}, &Request{LeaseRequest: api.LeaseRequest{Timeout: gpu.Some(86400.0)}}},
-		"as long as it takes":   {[]string{"--timeout", "forever"}, &Request{LeaseRequest: api.LeaseRequest{Timeout: gpu.Some(30 * 86400.0)}}},
-		"a time without a unit": {[]string{"--timeout", "30"}, nil},
-		"memory without a unit": {[]string{"--memory", "8"}, nil},
-		"all memory":            {[]string{"--memory", "all"}, &Request{LeaseRequest: api.LeaseRequest{AllMemory: true}}},
-		"alone":                 {[]string{"--exclusive", "--id", "mine"}, &Request{LeaseRequest: api.LeaseRequest{Exclusive: true, ID: "mine"}}},
+		"half a second":         {[]string{"--timeout=500ms"}, &Request{LeaseRequest: api.LeaseRequest{Timeout: gpu.Some(0.5)}}},
+		"days":                  {[]string{"--timeout=1d", "--time=forever"}, &Request{LeaseRequest: api.LeaseRequest{Timeout: gpu.Some(86400.0)}}},
+		"as long as it takes":   {[]string{"--timeout=forever"}, &Request{LeaseRequest: api.LeaseRequest{Timeout: gpu.Some(30 * 86400.0)}}},
+		"a time without a unit": {[]string{"--timeout=30"}, nil},
+		"memory without a unit": {[]string{"--memory=8"}, nil},
+		"all memory":            {[]string{"--memory=all"}, &Request{LeaseRequest: api.LeaseRequest{AllMemory: true}}},
+		"alone":                 {[]string{"--exclusive", "--id=mine"}, &Request{LeaseRequest: api.LeaseRequest{Exclusive: true, ID: "mine"}}},
 		"a bare flag with no":   {[]string{"--parkable=false"}, &Request{}},
 		"a third value":         {[]string{"--parkable=unshared"}, &Request{LeaseRequest: api.LeaseRequest{Parkable: true, Unshared: true}}},
 		"a bare flag with both": {[]string{"--parkable=perhaps"}, nil},
-		"no value":              {[]string{"--memory"}, nil},
-		"an unknown flag":       {[]string{"--dry-run", "x"}, nil},
-		"a short flag":          {[]string{"-h", "x"}, nil},
-		"an argument":           {[]string{"memory", "8GiB"}, nil},
-		"no memory":             {[]string{"--memory", "0"}, nil},
-		"too little compute":    {[]string{"--compute", "0%"}, nil},
-		"too much compute":      {[]string{"--compute", "101"}, nil},
-		"no devices":            {[]string{"--gpus", "0"}, nil},
-		"an unknown policy":     {[]string{"--policy", "best"}, nil},
-		"an unknown rung":       {[]string{"--enforce", "hope"}, nil},
-		"a time that is none":   {[]string{"--timeout", "-1"}, nil},
-		"a time without sense":  {[]string{"--timeout", "NaN"}, nil},
-		"a number that is none": {[]string{"--priority", "high"}, nil},
+		"no memory":             {[]string{"--memory=0"}, nil},
+		"too little compute":    {[]string{"--compute=0%"}, nil},
+		"too much compute":      {[]string{"--compute=101"}, nil},
+		"no devices":            {[]string{"--gpus=0"}, nil},
+		"an unknown policy":     {[]string{"--policy=best"}, nil},
+		"an unknown rung":       {[]string{"--enforce=hope"}, nil},
+		"a time that is none":   {[]string{"--timeout=-1"}, nil},
+		"a time without sense":  {[]string{"--timeout=NaN"}, nil},
+		"a number that is none": {[]string{"--priority=high"}, nil},
 	} {
-		got, plain := ParsePlain(test.args, []string{"best_fit", "pack"})
+		got, err := parse(test.args)
 		switch {
-		case plain != (test.want != nil):
-			t.Errorf("%s: plain is %v", name, plain)
-		case plain:
+		case (err == nil) != (test.want != nil):
+			t.Errorf("%s: %v", name, err)
+		case err == nil:
 			if diff := cmp.Diff(*test.want, got, opt); diff != "" {
 				t.Errorf("%s: %s", name, diff)
 			}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/process/cexec"
 	"github.com/berth-gpu/berth/internal/process/child"
 	"github.com/berth-gpu/berth/internal/process/launch"
 )
@@ -48,10 +47,9 @@ func (p person) prepare(order api.MinderOrder) (*place, error) {
 	if at.program, err = child.Program(order.Command[0], child.PathOf(at.environ)); err != nil {
 		return nil, err
 	}
-	shareWithC(at.environ)
 	if l := order.Lease; l.Launch != nil {
 		at.environ, _ = launch.Environment(l, l.Launch.Devices, launch.Ladder{
-			Context: l.Launch.Context, MPS: l.Launch.MPS, Compute: launch.Least(l.Launch.Compute, order.Compute), Torch: cexec.Torch(at.program), Socket: order.Socket,
+			Context: l.Launch.Context, MPS: l.Launch.MPS, Compute: launch.Least(l.Launch.Compute, order.Compute), Torch: child.Torch(at.program, at.environ), Socket: order.Socket,
 			Isolation: l.Launch.Isolation, ClearedBy: l.Launch.ClearedBy,
 		}, at.environ)
 	}
@@ -213,20 +211,6 @@ func markOf(pid int) (string, error) {
 
 func markText(minder process.ID) string {
 	return fmt.Sprintf("%s=%d-%d", mark, minder.PID, minder.Start)
-}
-
-// shareWithC sets the variables of this process that say where Python and its libraries
-// are: cexec.Torch reads them.
-func shareWithC(environ []string) {
-	for _, name := range []string{"PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "PYENV_VERSION"} {
-		_ = os.Unsetenv(name)
-		for _, entry := range environ {
-			if value, is := strings.CutPrefix(entry, name+"="); is {
-				_ = os.Setenv(name, value)
-				break
-			}
-		}
-	}
 }
 
 // start starts the command in a session of its own, without a terminal. It dies with this

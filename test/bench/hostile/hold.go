@@ -39,7 +39,7 @@ func holdConnections(ctx context.Context, in json.RawMessage, say func(any)) err
 	}
 	var got opened
 	h := holder{door: asked.Door}
-	got.Halves = h.open(ctx, asked.Halves, "POST /api/exec HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nx", "")
+	got.Halves = h.open(ctx, asked.Halves, "POST /api/leases HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nx", "")
 	got.Events = h.open(ctx, asked.Events, "GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n", "200")
 	got.Streams = h.open(ctx, asked.Streams, "POST "+wire.Path+" HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: "+wire.Protocol+"\r\nContent-Length: 0\r\n\r\n", "101")
 	body := fmt.Sprintf(`{"name":%q,"gpus":2,"memory_mb":100000,"slots":0,"timeout_seconds":300}`, strings.TrimSpace(asked.Name+" "))

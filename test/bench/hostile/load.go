@@ -151,6 +151,6 @@ func follow(ctx context.Context, d door) {
 func halves(ctx context.Context, d door) {
 	h := holder{door: d}
 	defer h.close()
-	h.open(ctx, 100, "POST /api/exec HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nx", "")
+	h.open(ctx, 100, "POST /api/leases HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nx", "")
 	pause(ctx, time.Second)
 }

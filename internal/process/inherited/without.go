@@ -1,8 +1,8 @@
 //go:build !cgo
 
-// Package cexec is "berth exec" in C, which runs before Go does; without C
-// there is none.
-package cexec
+// Package inherited tells what Go hides of the beginning of this process; without C, that
+// is not known.
+package inherited
 
 import "syscall"
 
@@ -13,9 +13,3 @@ func Ignored() []syscall.Signal { return nil }
 // Closed returns nil: without C, the files that were closed when this process began are
 // unknown.
 func Closed() []int { return nil }
-
-// Unanswered returns false: without C, nothing was asked before.
-func Unanswered() bool { return false }
-
-// Torch returns "": without C, it does not look for PyTorch.
-func Torch(string) string { return "" }

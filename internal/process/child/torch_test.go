@@ -1,10 +1,9 @@
-//go:build cgo
-
-package cexec
+package child
 
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -57,11 +56,8 @@ func TestTorchIsTheOneThatWouldBeImported(t *testing.T) {
 		"none":                              {plain, "", "", "/nothing", "/nothing", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Setenv("VIRTUAL_ENV", test.venv)
-			t.Setenv("CONDA_PREFIX", test.conda)
-			t.Setenv("PATH", test.path)
-			t.Setenv("HOME", test.home)
-			if got := Torch(test.program); got != test.want {
+			environ := []string{"VIRTUAL_ENV=" + test.venv, "CONDA_PREFIX=" + test.conda, "PATH=" + test.path, "HOME=" + test.home, "HOME=" + own}
+			if got := Torch(test.program, environ); got != test.want {
 				t.Errorf("found %q, want %q", got, test.want)
 			}
 		})
@@ -121,34 +117,30 @@ func TestTorchBehindLinksAndShims(t *testing.T) {
 		"a shim of a version that is not here": {shim, root + "/project", "2.7", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Setenv("VIRTUAL_ENV", "")
-			t.Setenv("CONDA_PREFIX", "")
-			t.Setenv("PATH", "/nothing")
-			t.Setenv("HOME", "/nothing")
-			t.Setenv("PYENV_VERSION", test.chosen)
 			t.Chdir(test.folder)
-			if got := Torch(test.program); got != test.want {
+			if got := Torch(test.program, []string{"PATH=/nothing", "HOME=/nothing", "PYENV_VERSION=" + test.chosen}); got != test.want {
 				t.Errorf("found %q, want %q", got, test.want)
 			}
 		})
 	}
 }
 
-// A version that is not written as it should be, and one that is far too long,
-// do no harm.
+// A version that is not written as it should be, and one without an end, do no harm.
 func TestTorchWithoutAVersion(t *testing.T) {
 	root := t.TempDir()
-	t.Setenv("VIRTUAL_ENV", root)
-	t.Setenv("PATH", "/nothing")
-	t.Setenv("HOME", "/nothing")
-	install(t, root, "lib/python3.12/site-packages", "2.9999999999999999999999999999999999999999")
-	if got := Torch("/nothing/bin/true"); got != "2.99999999999999999999999999999" {
-		t.Errorf("a long version is %q", got)
-	}
-	if err := os.WriteFile(root+"/lib/python3.12/site-packages/torch/version.py", []byte("version = 3"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if got := Torch("/nothing/bin/true"); got != "" {
-		t.Errorf("without a version it is %q", got)
+	environ := []string{"VIRTUAL_ENV=" + root, "PATH=/nothing", "HOME=/nothing"}
+	install(t, root, "lib/python3.12/site-packages", "")
+	for text, want := range map[string]string{
+		"":                            "",
+		"version = 3":                 "",
+		"__version__ = '":             "",
+		"__version__ = '2.9":          "2.9",
+		"__version__ = '2.9\nx = 'y'": "2.9",
+		strings.Repeat("#", 600) + "\n__version__ = '2.9'": "", // far behind where it stands
+	} {
+		write(t, root+"/lib/python3.12/site-packages/torch/version.py", text)
+		if got := Torch("/nothing/bin/true", environ); got != want {
+			t.Errorf("with %q it is %q, want %q", text, got, want)
+		}
 	}
 }
