@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -33,6 +34,9 @@ func NewExec(r launch.Request, command, environ []string, socket string) (*Exec,
 	file, err := child.Program(command[0], child.PathOf(environ))
 	if err != nil {
 		return nil, err
+	}
+	if absolute, err := filepath.Abs(socket); err == nil && socket != "" && socket[0] != '@' {
+		socket = absolute // the program may go to another folder
 	}
 	return &Exec{File: file, request: r, environ: environ, socket: socket}, nil
 }

@@ -33,8 +33,10 @@ func answering(t *testing.T, asked, answer any) *client.Client {
 }
 
 func TestExec(t *testing.T) {
+	folder := t.TempDir()
+	t.Chdir(folder)
 	request := launch.Request{Compute: 30, LeaseRequest: api.LeaseRequest{ID: "exec-1", Memory: 100}}
-	e, err := NewExec(request, []string{"sh", "-c", "true"}, []string{"PATH=/usr/bin:/bin", "HOME=/home"}, "/run/berth.sock")
+	e, err := NewExec(request, []string{"sh", "-c", "true"}, []string{"PATH=/usr/bin:/bin", "HOME=/home"}, "berth.sock")
 	if err != nil || !strings.HasSuffix(e.File, "/sh") {
 		t.Fatalf("%+v, %v", e, err)
 	}
@@ -51,7 +53,7 @@ func TestExec(t *testing.T) {
 	}
 	environ := e.Environment(granted)
 	for _, want := range []string{
-		"HOME=/home", "CUDA_VISIBLE_DEVICES=GPU-0", "BERTH_LEASE=exec-1", "BERTH_SOCKET=/run/berth.sock",
+		"HOME=/home", "CUDA_VISIBLE_DEVICES=GPU-0", "BERTH_LEASE=exec-1", "BERTH_SOCKET=" + folder + "/berth.sock",
 		"CUDA_MPS_PIPE_DIRECTORY=/run/mps", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=30",
 	} {
 		if !slices.Contains(environ, want) {
