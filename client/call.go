@@ -212,6 +212,8 @@ func decode(r io.Reader, into any) error {
 // nil if there is none. It returns false if encoding/json must read the answer.
 func quickly(into any) func(text []byte) bool {
 	switch into := into.(type) {
+	case *api.Lease:
+		return (*wire.LeaseBody)(into).Read
 	case *api.Leases:
 		return (*wire.LeasesBody)(into).Read
 	case *api.StatusAll:

@@ -361,6 +361,29 @@ func TestStreamFallsBackToHTTP(t *testing.T) {
 	}
 }
 
+// A process that asks for one lease opens no stream for it.
+func TestWithoutStream(t *testing.T) {
+	asked := make(chan string, 2)
+	path := serveUnix(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body api.LeaseRequest
+		err := json.NewDecoder(r.Body).Decode(&body)
+		asked <- fmt.Sprintf("%s %s for %s of %d, %v", r.Method, r.URL.Path, body.ID, body.Memory, err)
+		_ = json.NewEncoder(w).Encode(api.Lease{ID: body.ID, Launch: &api.Launch{Context: 5, Devices: []gpu.Device{{UUID: "GPU-1", Name: "\u00e9"}}}})
+	}))
+	c, err := New(Options{Socket: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	l, err := c.WithoutStream().Acquire(t.Context(), api.LeaseRequest{ID: "a", Memory: 7})
+	if err != nil || l.ID != "a" || l.Launch == nil || l.Launch.Devices[0].Name != "\u00e9" {
+		t.Errorf("%+v, %v", l, err)
+	}
+	if got := <-asked; got != "POST /api/leases for a of 7, <nil>" {
+		t.Errorf("asked with %s", got)
+	}
+}
+
 func TestStreamSendsNothingTooLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := streaming(t, until)

@@ -29,8 +29,8 @@ type (
 	AvailableBody api.Available
 )
 
-// inLease has the structs in a lease that nearly every lease has.
-var inLease = []any{api.Lease{}, api.Holder{}, api.LeasePart{}}
+// inLease has the structs in a lease that nearly every lease has, or what a launcher gets.
+var inLease = []any{api.Lease{}, api.Holder{}, api.LeasePart{}, api.Launch{}, gpu.Device{}, gpu.Link{}}
 
 // inList has the other structs in a list of leases and waiting requests.
 var inList = []any{api.Waiting{}, api.Estimate{}, api.Belonging{}, api.Ancestor{}}

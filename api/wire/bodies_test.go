@@ -206,6 +206,13 @@ func TestReadTakesTheOrdinary(t *testing.T) {
 	if !lease.Read(l.Append(nil)) || !reflect.DeepEqual(lease, l) {
 		t.Errorf("read %+v", lease)
 	}
+	l.Launch = &api.Launch{Context: 500, Isolation: "env", ClearedBy: "not checked", Devices: []gpu.Device{{
+		UUID: "GPU-1", Name: "NVIDIA H200", Vendor: gpu.NVIDIA, Backend: "nvml", MemoryTotal: 143771, Links: []gpu.Link{{To: "GPU-2", Kind: "nvlink", Lanes: 18}},
+	}}}
+	if !lease.Read(l.Append(nil)) || !reflect.DeepEqual(lease, l) {
+		t.Errorf("read %+v for a launcher", lease)
+	}
+	l.Launch = nil
 	e := EndedBody{ID: "embedder-1", Lease: (*api.Lease)(&l)}
 	var ended EndedBody
 	if !ended.Read(e.Append(nil)) || !reflect.DeepEqual(ended, e) {

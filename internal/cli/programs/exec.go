@@ -64,7 +64,7 @@ func (e *Exec) ID(ctx context.Context, c *client.Client) (id string, err error) 
 
 // Acquire takes the lease of the program. It waits as long as the request allows.
 func (e *Exec) Acquire(ctx context.Context, c *client.Client) (api.Lease, error) {
-	granted, err := c.Acquire(ctx, e.request.LeaseRequest)
+	granted, err := c.WithoutStream().Acquire(ctx, e.request.LeaseRequest)
 	if err == nil && granted.Launch == nil {
 		return granted, errors.New("the daemon is older than this command and does not send what the program needs: restart the daemon")
 	}
