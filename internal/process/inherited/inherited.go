@@ -1,8 +1,10 @@
 //go:build cgo
 
-// Package inherited tells what Go hides of the beginning of this process: the signals that
-// were ignored and the files that were closed. Go's runtime takes them over when it starts,
-// so a few lines of C look at them as soon as the binary is loaded.
+// Package inherited tells which signals were ignored and which files closed when this
+// process began.
+//
+// Go's runtime takes them over when it starts, so a few lines of C look at them as soon as
+// the binary is loaded.
 package inherited
 
 // extern unsigned long long berth_ignored;

@@ -1,7 +1,7 @@
 //go:build !cgo
 
-// Package inherited tells what Go hides of the beginning of this process; without C, that
-// is not known.
+// Package inherited tells which signals were ignored and which files closed when this
+// process began; without C, that is not known.
 package inherited
 
 import "syscall"
