@@ -182,14 +182,14 @@ func TestThePageDrawsTheTable(t *testing.T) {
 	drawn.WriteString("```mermaid\nstateDiagram-v2\n")
 	for _, from := range States() {
 		for _, to := range States() {
-			var events []string
-			for _, event := range Events() {
+			var by []string
+			for _, event := range events {
 				if next, _, changes := Next(from, event); changes && next == to {
-					events = append(events, string(event))
+					by = append(by, string(event))
 				}
 			}
-			if len(events) > 0 {
-				fmt.Fprintf(&drawn, "  %s --> %s: %s\n", from, to, strings.Join(events, ", "))
+			if len(by) > 0 {
+				fmt.Fprintf(&drawn, "  %s --> %s: %s\n", from, to, strings.Join(by, ", "))
 			}
 		}
 	}

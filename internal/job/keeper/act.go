@@ -327,7 +327,7 @@ func (k *Keeper) prevent(j *kept) {
 	}, access.Daemon())
 	if err != nil && !errors.Is(err, ErrState) && !errors.Is(err, ErrUnknown) {
 		k.writing.Lock()
-		k.runs.After(brokenPause, never{j})
+		k.runs.After(brokenPause, never{j.Number})
 		k.writing.Unlock()
 	}
 }

@@ -243,7 +243,7 @@ func (k *Keeper) feed(u *user) {
 			each.wait(each.index)
 			k.sort(each.kept, now)
 		}
-		k.runs.Set(&u.feeds, time.Now().Add(brokenPause), feeds{u})
+		k.runs.Set(&u.feeds, time.Now().Add(brokenPause), feeds{u.uid})
 		return
 	}
 	for _, each := range come {

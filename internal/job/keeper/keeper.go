@@ -268,8 +268,8 @@ func (k *Keeper) Runs() *run.Runs { return k.runs }
 // What the keeper leaves for itself.
 type (
 	sorts  struct{ number int64 } // a job may begin
-	feeds  struct{ *user }
-	never  struct{ *kept }
+	feeds  struct{ uid int }
+	never  struct{ number int64 }
 	warns  struct{ attempt }
 	limits struct{} // have changed
 	tidies struct{}
@@ -291,9 +291,13 @@ func (k *Keeper) Due(note any) {
 			k.busy.Go(func() { k.feed(j.owner) })
 		}
 	case feeds:
-		k.busy.Go(func() { k.feed(n.user) })
+		if u := k.users[n.uid]; u != nil {
+			k.busy.Go(func() { k.feed(u) })
+		}
 	case never:
-		k.busy.Go(func() { k.prevent(n.kept) })
+		if j := k.jobs[n.number]; j != nil {
+			k.busy.Go(func() { k.prevent(j) })
+		}
 	case warns:
 		k.warn(n.attempt, now)
 	case limits:

@@ -1,5 +1,7 @@
-// Package run runs the programs of jobs and of services. It asks for their leases, starts
-// their minders, gives those their orders, notices how the programs end, and ends them.
+// Package run runs the programs of jobs and of services.
+//
+// It asks for their leases, starts their minders, gives those their orders, notices how the
+// programs end, and ends them.
 //
 // A book keeps what the runs are for, and decides: it tells Runs what to do, and is told
 // what happens as values, one at a time. Nothing here is written down: a daemon that starts
