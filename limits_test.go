@@ -36,13 +36,15 @@ func TestThePageOfLimitsSaysWhatTheCodeSays(t *testing.T) {
 	}
 }
 
-// constants returns the numbers of all constants, by the subject and the name. A
-// name that several packages of a subject have has several.
+// constants returns the numbers of all constants, by the subject and the name, or outside
+// of internal/ by the first folder. A name that several packages of a subject have has
+// several.
 func constants(packages map[string]map[string]*ast.File) map[string]map[int64]bool {
 	all := map[string]map[int64]bool{}
 	for dir, files := range packages {
+		of, _, _ := strings.Cut(strings.TrimPrefix(dir, "internal/"), "/")
 		for name, file := range files {
-			if subject(dir) == "" || strings.HasSuffix(name, "_test.go") {
+			if strings.HasSuffix(name, "_test.go") {
 				continue
 			}
 			for _, decl := range file.Decls {
@@ -52,7 +54,7 @@ func constants(packages map[string]map[string]*ast.File) map[string]map[int64]bo
 				}
 				for _, spec := range group.Specs {
 					for i, value := range spec.(*ast.ValueSpec).Values {
-						key := subject(dir) + "." + spec.(*ast.ValueSpec).Names[i].Name
+						key := of + "." + spec.(*ast.ValueSpec).Names[i].Name
 						if number, ok := evaluate(value); ok {
 							if all[key] == nil {
 								all[key] = map[int64]bool{}

@@ -24,7 +24,7 @@ func reader(data []byte, most int) *Reader {
 
 // The example in the specification is what is really sent.
 func TestBytesAreAsSpecified(t *testing.T) {
-	spec, err := os.ReadFile("../../../docs/reference/lease-protocol.md")
+	spec, err := os.ReadFile("../../docs/reference/lease-protocol.md")
 	if err != nil {
 		t.Fatal(err)
 	}

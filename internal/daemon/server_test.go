@@ -146,7 +146,10 @@ func TestClosingDoorsAnswerRequestsUnderWay(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-				time.Sleep(wait)
+				select {
+				case <-time.After(wait):
+				case <-r.Context().Done():
+				}
 			}
 		}, 3)
 		idle, soon, late := guests[0], guests[1], guests[2]
