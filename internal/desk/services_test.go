@@ -371,7 +371,9 @@ func TestLeasesOfNoService(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.Services.Runs().Begin(t.Context(), l)
+		if err := w.Services.Report(api.FrontReports{}); err != nil { // it has begun
+			t.Fatal(err)
+		}
 		w.Services.Runs().Tidy()
 		if stands := l.Stands(k); stands != bound {
 			t.Errorf("bound to a process: %v, and it stands: %v", bound, stands)
