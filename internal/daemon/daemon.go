@@ -301,11 +301,11 @@ func (d *Daemon) openDoor(o Options) error {
 	}
 	reception := desk.New(parts)
 	if d.jobs != nil {
-		d.run("jobs", d.runJobs(reception.RunJobs))
+		d.run("jobs", d.runJobs(reception.Jobs.Run))
 		d.run("control groups of runs", func(ctx context.Context) { d.minders.Sweep(ctx, time.Now()) })
 	}
 	if d.services != nil {
-		d.run("services", func(ctx context.Context) { _ = reception.RunServices(ctx) }) // what it could not write down it has told
+		d.run("services", func(ctx context.Context) { _ = reception.Services.Run(ctx) }) // what it could not write down it has told
 		d.run("front", d.front.run)
 	}
 	d.exporter.Show(d.shownDevices, func() promexport.Values { return d.shownValues(o.Unlogged) })

@@ -21,7 +21,7 @@ func (d *Daemon) openReclaim(o Options) error {
 	}
 	d.reclaim = reclaim.New(reclaim.Options{
 		Leases: d.ledger, Monitor: d.monitor, Processes: d.processes, Peaks: d.peaks, Parker: d.parking, Idle: d.idle.Of, Publish: d.publish, Log: o.Log, Faults: d.faults, Settings: &o.Settings.Config, Program: d.programOf,
-		Orphans: orphanage{d, desk.New(desk.Parts{Monitor: d.monitor, Ledger: d.ledger, Processes: d.processes, Users: d.users, MPS: d.own})},
+		Orphans: orphanage{d, desk.New(desk.Parts{Monitor: d.monitor, Ledger: d.ledger, Processes: d.processes, Users: d.users, MPS: d.own}).Strays},
 	})
 	d.run("reclaim", d.reclaim.Run)
 	return nil
@@ -30,12 +30,12 @@ func (d *Daemon) openReclaim(o Options) error {
 // orphanage finds the processes of ended leases for an optimization.
 type orphanage struct {
 	*Daemon
-	desk *desk.Desk
+	strays *desk.Strays
 }
 
 // List returns the processes that use devices although their leases have ended.
 func (o orphanage) List() (list []reclaim.Orphan) {
-	for _, stray := range o.desk.Orphans().Orphans {
+	for _, stray := range o.strays.Orphans().Orphans {
 		id, found := o.identify(stray)
 		r, known := o.monitor.Find(stray.GPU)
 		if !found || !known {

@@ -21,7 +21,7 @@ import (
 
 // Acquire grants a lease, now or when there is room. If the caller leaves meanwhile,
 // nothing remains of the request.
-func (d *Desk) Acquire(ctx context.Context, by Caller, w api.LeaseRequest) (api.Lease, error) {
+func (d *Leases) Acquire(ctx context.Context, by Caller, w api.LeaseRequest) (api.Lease, error) {
 	if w.ID == "" && len(w.Parts) == 0 {
 		w.ID = madeUp("lease", 10)
 	}
@@ -31,23 +31,23 @@ func (d *Desk) Acquire(ctx context.Context, by Caller, w api.LeaseRequest) (api.
 // acquire is the only way to a lease, for every door and for the runs of plans. It
 // resolves the wish, asks the ledger while the caller stands aside, and hands over the
 // lease. A new lease that cannot be handed over is given back.
-func (d *Desk) acquire(ctx context.Context, by *Caller, w *wish) (api.Lease, error) {
+func (d *Leases) acquire(ctx context.Context, by *Caller, w *wish) (api.Lease, error) {
 	r, err := d.resolve(by, w)
 	if err != nil {
 		return api.Lease{}, Refused(err)
 	}
 	by.aside()
-	found, err := d.Ledger.Acquire(ctx, r.Request)
+	found, err := d.ledger.Acquire(ctx, r.Request)
 	by.back(ctx)
 	if err != nil {
 		return api.Lease{}, Refused(err)
 	}
 	if r.learned {
-		d.Peaks.Took(peaks.Key{User: found.Holder.User, Name: found.Holder.Name}, r.Memory)
+		d.peaks.Took(peaks.Key{User: found.Holder.User, Name: found.Holder.Name}, r.Memory)
 	}
 	held := ledger.Held{Lease: found.Lease}
 	if found.Stood && found.Pool { // its children may have some of it
-		if now, stands := d.Ledger.Find(found.Key()); stands && now.Fence == found.Fence {
+		if now, stands := d.ledger.Find(found.Key()); stands && now.Fence == found.Fence {
 			held.InPool = now.InPool
 		}
 	}
@@ -65,21 +65,21 @@ func (d *Desk) acquire(ctx context.Context, by *Caller, w *wish) (api.Lease, err
 
 // handOver prepares the devices and the process of a lease, and adds to the answer what
 // a launcher needs. It refuses if that fails, or if the caller of a new lease has left.
-func (d *Desk) handOver(ctx context.Context, l *api.Lease, found ledger.Found, r *resolved) error {
+func (d *Leases) handOver(ctx context.Context, l *api.Lease, found ledger.Found, r *resolved) error {
 	if found.Stood {
-		return d.equip(ctx, l, found.Lease, r, "") // even if the caller has left: the lease existed before
+		return d.equip.equip(ctx, l, found.Lease, r, "") // even if the caller has left: the lease existed before
 	}
 	cleared := ""
 	if r.Parent == "" { // a child uses the memory of its parent
 		var note string
-		cleared, note = d.scrub(ctx, found.Lease)
+		cleared, note = d.equip.scrub(ctx, found.Lease)
 		l.Note = joined(l.Note, note)
 	}
-	if err := d.equip(ctx, l, found.Lease, r, cleared); err != nil {
+	if err := d.equip.equip(ctx, l, found.Lease, r, cleared); err != nil {
 		return err
 	}
 	if r.isolation == launch.ByCgroup && (r.Parent == "" || r.FromPool) && r.Run == (lease.Run{}) { // a child, and the lease of a run, is handed to its process first
-		note, err := d.enclose(found.Lease)
+		note, err := d.equip.enclose(found.Lease)
 		if err != nil {
 			return err
 		}
@@ -108,10 +108,10 @@ func withdrawn(l *api.Lease) error {
 // got it then, and returns why. If the journal refuses that now, the ledger tries again
 // until it succeeds. If the ledger has stopped, the lease remains: the answer to a caller
 // who seems to have left may still get through, and giveBack returns nil.
-func (d *Desk) giveBack(l *api.Lease, why error) error {
-	kept, err := d.Ledger.TakeBack(keyOf(l), l.Fence, "the client disconnected before it received the lease")
+func (d *Leases) giveBack(l *api.Lease, why error) error {
+	kept, err := d.ledger.TakeBack(keyOf(l), l.Fence, "the client disconnected before it received the lease")
 	if l.EnforcedBy == launch.MPS && !kept {
-		d.MPS.Release(l.Fence) // even if the lease ended before MPS knew it
+		d.mps.Release(l.Fence) // even if the lease ended before MPS knew it
 	}
 	if errors.Is(err, ledger.ErrStopped) && errors.Is(why, ledger.ErrWithdrawn) {
 		return nil
@@ -122,7 +122,7 @@ func (d *Desk) giveBack(l *api.Lease, why error) error {
 // NewID returns an id for a lease that the caller is going to ask for: a name and a
 // number that no id of this daemon has had. A caller that has asked before without an
 // answer gets the id of the lease that its process was granted then, if it was.
-func (d *Desk) NewID(_ context.Context, by Caller, q api.NewID) (api.MadeID, error) {
+func (d *Leases) NewID(_ context.Context, by Caller, q api.NewID) (api.MadeID, error) {
 	if bad := words.TextProblem(q.Name); bad != "" {
 		return api.MadeID{}, wrongFields(lease.FieldErrors{{Field: "name", Detail: bad}})
 	}
@@ -140,12 +140,12 @@ func (d *Desk) NewID(_ context.Context, by Caller, q api.NewID) (api.MadeID, err
 
 // heldBy returns the id of the newest lease that is bound to the process of the caller and
 // has an id that newID made from a name; "" if there is none.
-func (d *Desk) heldBy(by *Caller, name string) (id string) {
+func (d *Leases) heldBy(by *Caller, name string) (id string) {
 	self, fence := by.self(), uint64(0)
 	if self.PID == 0 {
 		return ""
 	}
-	for _, l := range d.Ledger.View().Leases {
+	for _, l := range d.ledger.View().Leases {
 		made, err := job.ParseID(l.ID)
 		h := &l.Holder
 		ours := h.Same(self) && l.Binding == lease.ByProcess && h.PID == self.PID && h.Start == self.Start && h.Boot == self.Boot
@@ -158,14 +158,14 @@ func (d *Desk) heldBy(by *Caller, name string) (id string) {
 
 // newID returns a name with a new number. Users may choose any id, so it skips those that
 // the caller uses.
-func (d *Desk) newID(by *Caller, name string) (string, error) {
+func (d *Leases) newID(by *Caller, name string) (string, error) {
 	for {
-		number, err := d.Numbers.Next()
+		number, err := d.numbers.Next()
 		if err != nil {
 			return "", because(err, Unavailable, "no_number", "Nothing was leased. Make room on the disk of the state folder; then ask again.")
 		}
 		id := name + "-" + strconv.FormatInt(number, 10)
-		if !d.Ledger.Taken(lease.OwnerOf(&by.Actor), id) {
+		if !d.ledger.Taken(lease.OwnerOf(&by.Actor), id) {
 			return id, nil
 		}
 	}
@@ -184,7 +184,7 @@ const unknownCaller = "the daemon does not know the process of the caller, so th
 // what ends the lease, it ends with the process of the caller, or after a while without
 // use if that process only asks for others (curl in a script), which has no GPU open. See
 // lease.Settle and lease.Detach.
-func (d *Desk) Allocate(ctx context.Context, by Caller, b api.Allocate) (api.Lease, error) {
+func (d *Leases) Allocate(ctx context.Context, by Caller, b api.Allocate) (api.Lease, error) {
 	w := &wish{again: againOf(b.Again), unitExists: true, LeaseRequest: b.Request()}
 	if !b.Timeout.Known() && !b.Wait {
 		w.Timeout = gpu.Some(0.0)
@@ -199,7 +199,7 @@ func (d *Desk) Allocate(ctx context.Context, by Caller, b api.Allocate) (api.Lea
 	switch {
 	case said:
 	case by.Holder.PID != 0:
-		w.Binding, w.implied = string(lease.ByProcess), !d.Processes.HasGPUOpen(process.ID{PID: by.Holder.PID, Start: by.Holder.Start})
+		w.Binding, w.implied = string(lease.ByProcess), !d.processes.HasGPUOpen(process.ID{PID: by.Holder.PID, Start: by.Holder.Start})
 	default:
 		w.note = unknownCaller
 	}

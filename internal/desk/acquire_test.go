@@ -36,7 +36,7 @@ type way struct {
 
 var ways = []way{
 	{name: "acquire", ask: func(ctx context.Context, o *office, by Caller, w want) error {
-		_, err := o.Acquire(ctx, by, api.LeaseRequest{
+		_, err := o.Leases.Acquire(ctx, by, api.LeaseRequest{
 			Name: "job", Binding: "process", Memory: w.memory, GPU: gpu.Ref(w.gpu), Where: w.where, Enforce: w.enforce, Learned: w.learned, Timeout: gpu.Some(w.wait),
 		})
 		return err
@@ -47,7 +47,7 @@ var ways = []way{
 			wish = w.gpu
 		}
 		p := api.PlannedPipeline{Name: "job", Memory: w.memory, Slots: 1, GPU: wish, Runs: []api.PlannedRun{{Name: "job"}}}
-		_, err := o.Run(ctx, by, api.PlanRun{
+		_, err := o.Plans.Run(ctx, by, api.PlanRun{
 			Plan: &api.Plan{Pipelines: []api.PlannedPipeline{p}}, Enforce: w.enforce, Timeout: gpu.Some(w.wait),
 		})
 		return err
@@ -70,7 +70,7 @@ func codeOf(err error) string {
 // held lists the leases.
 func (o *office) held() []lease.Lease {
 	var all []lease.Lease
-	for _, h := range o.Ledger.View().Leases {
+	for _, h := range o.parts.Ledger.View().Leases {
 		all = append(all, *h.Lease)
 	}
 	return all
@@ -79,7 +79,7 @@ func (o *office) held() []lease.Lease {
 // nothingLeft checks that nobody holds, waits for or uses anything.
 func (o *office) nothingLeft(t *testing.T) {
 	t.Helper()
-	if leases, waiting := o.Ledger.Len(); leases+waiting+o.mps.used() != 0 {
+	if leases, waiting := o.parts.Ledger.Len(); leases+waiting+o.mps.used() != 0 {
 		t.Errorf("%d leases, %d requests and %d uses of MPS are left behind", leases, waiting, o.mps.used())
 	}
 }
@@ -130,7 +130,7 @@ func TestEveryWayGivesTheSameAnswer(t *testing.T) {
 				if diff := cmp.Diff(first, got, cmpopts.IgnoreFields(lease.Lease{}, "ID", "Fence", "Granted")); diff != "" {
 					t.Errorf("%s gives another lease than %s (-want +got):\n%s", way.name, ways[0].name, diff)
 				}
-				if _, err := o.Release(t.Context(), by, lease.Name{ID: got[0].ID}, 0, false); err != nil {
+				if _, err := o.Leases.Release(t.Context(), by, lease.Name{ID: got[0].ID}, 0, false); err != nil {
 					t.Fatal(err)
 				}
 				o.mps.Release(got[0].Fence) // as the daemon does when a lease ends
@@ -184,12 +184,13 @@ func TestCallersWhoLeave(t *testing.T) {
 		{name: "before it has its place again", prepare: func(_ *office, at *place, leave func()) { at.onBack = leave },
 			ask: want{memory: 1000, enforce: "framework"}, code: "withdrawn"},
 		{name: "while it is equipped", prepare: func(o *office, _ *place, leave func()) {
-			o.Config = func() *config.Config {
-				if leases, _ := o.Ledger.Len(); leases > 0 {
+			o.parts.Config = func() *config.Config {
+				if leases, _ := o.parts.Ledger.Len(); leases > 0 {
 					leave()
 				}
 				return &config.Config{GPU: config.GPU{Context: 500}}
 			}
+			o.remake()
 		}, ask: want{memory: 1000, enforce: "framework"}, code: "withdrawn"},
 		{name: "while MPS starts", prepare: func(o *office, _ *place, leave func()) { o.mps.start = func() error { leave(); return nil } },
 			ask: want{memory: 1000, enforce: "mps"}, code: "withdrawn"},
@@ -197,8 +198,8 @@ func TestCallersWhoLeave(t *testing.T) {
 			ask: want{memory: 1000, enforce: "mps"}, code: "mps_failed"},
 		{name: "never, but the lease ends while MPS starts", prepare: func(o *office, _ *place, _ func()) {
 			o.mps.start = func() error {
-				for _, l := range o.Ledger.View().Leases {
-					if err := o.Ledger.GiveBack(l.Key(), l.Lease.Fence, "a test"); err != nil {
+				for _, l := range o.parts.Ledger.View().Leases {
+					if err := o.parts.Ledger.GiveBack(l.Key(), l.Lease.Fence, "a test"); err != nil {
 						return err
 					}
 				}
@@ -212,9 +213,9 @@ func TestCallersWhoLeave(t *testing.T) {
 			t.Run(way.name+" "+step.name, func(t *testing.T) {
 				o := open(t, "1xh200")
 				by := self(t)
-				filler := api.LeaseRequest{ID: "filler", Memory: o.mostEver(), Slots: gpu.Some(0)}
+				filler := api.LeaseRequest{ID: "filler", Memory: o.Memory.mostEver(), Slots: gpu.Some(0)}
 				if step.full {
-					if _, err := o.Acquire(t.Context(), by, filler); err != nil {
+					if _, err := o.Leases.Acquire(t.Context(), by, filler); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -227,7 +228,7 @@ func TestCallersWhoLeave(t *testing.T) {
 					t.Errorf("the answer is %v, want code %q", err, step.code)
 				}
 				if step.full {
-					if _, err := o.Release(t.Context(), self(t), lease.Name{ID: filler.ID}, 0, false); err != nil {
+					if _, err := o.Leases.Release(t.Context(), self(t), lease.Name{ID: filler.ID}, 0, false); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -248,11 +249,11 @@ func TestLeaseThatOutlivesTheLedger(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	by := self(t)
 	by.Place = &place{onBack: func() { o.stop(); leave() }}
-	l, err := o.Acquire(ctx, by, api.LeaseRequest{ID: "a", Memory: 1000})
+	l, err := o.Leases.Acquire(ctx, by, api.LeaseRequest{ID: "a", Memory: 1000})
 	if err != nil || l.ID != "a" {
 		t.Errorf("the answer is %+v, %v", l, err)
 	}
-	if leases, _ := o.Ledger.Len(); leases != 1 {
+	if leases, _ := o.parts.Ledger.Len(); leases != 1 {
 		t.Errorf("%d leases stand", leases)
 	}
 }
@@ -265,12 +266,12 @@ func TestOfferIsRemembered(t *testing.T) {
 		}
 		o := open(t, "1xh200")
 		key := peaks.Key{User: "ada", Name: "job"}
-		o.Peaks.Add(key, peaks.Run{Peak: 2000, Asked: 8192, Seconds: 60}, o.Monitor.Readings()[0].Since)
+		o.parts.Peaks.Add(key, peaks.Run{Peak: 2000, Asked: 8192, Seconds: 60}, o.parts.Monitor.Readings()[0].Since)
 		if err := way.ask(t.Context(), o, self(t), want{enforce: "framework", learned: true}); err != nil {
 			t.Fatal(err)
 		}
 		got := o.held()[0]
-		if e, _ := o.Peaks.Find(key); e.Offered == 0 || e.Offered != got.Parts[0].Memory || got.Note == "" {
+		if e, _ := o.parts.Peaks.Find(key); e.Offered == 0 || e.Offered != got.Parts[0].Memory || got.Note == "" {
 			t.Errorf("%s: %s were offered, and the lease is %+v", way.name, e.Offered, got)
 		}
 	}
@@ -283,16 +284,16 @@ func TestAskingAgain(t *testing.T) {
 	by := self(t)
 	for _, binding := range []string{"process", "named"} {
 		ask := api.LeaseRequest{ID: "train-" + binding, Binding: binding, Memory: 1000, Timeout: gpu.Some(0.0)}
-		granted, err := o.Acquire(t.Context(), by, ask)
+		granted, err := o.Leases.Acquire(t.Context(), by, ask)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := o.Acquire(t.Context(), by, ask); codeOf(err) != "duplicate_allocation" {
+		if _, err := o.Leases.Acquire(t.Context(), by, ask); codeOf(err) != "duplicate_allocation" {
 			t.Errorf("%s: the same id again: %v", binding, err)
 		}
 		again := by
 		again.Repeated = true
-		found, err := o.Acquire(t.Context(), again, ask)
+		found, err := o.Leases.Acquire(t.Context(), again, ask)
 		if err != nil || !found.Stood || found.Fence != granted.Fence {
 			t.Errorf("%s: asked again: %+v, %v", binding, found, err)
 		}
@@ -306,9 +307,9 @@ func TestLeaseWithoutAnAnswer(t *testing.T) {
 	by := self(t)
 	leased := func() string {
 		t.Helper()
-		made, err := o.NewID(t.Context(), by, api.NewID{Name: "train"})
+		made, err := o.Leases.NewID(t.Context(), by, api.NewID{Name: "train"})
 		if err == nil {
-			_, err = o.Acquire(t.Context(), by, api.LeaseRequest{ID: made.ID, Name: "train", Binding: "process", Memory: 1024, Enforce: "none", Timeout: gpu.Some(0.0)})
+			_, err = o.Leases.Acquire(t.Context(), by, api.LeaseRequest{ID: made.ID, Name: "train", Binding: "process", Memory: 1024, Enforce: "none", Timeout: gpu.Some(0.0)})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -331,12 +332,12 @@ func TestLeaseWithoutAnAnswer(t *testing.T) {
 		{"another name", again, "tra", false},
 		{"another process", other, "train", false},
 	} {
-		made, err := o.NewID(t.Context(), c.by, api.NewID{Name: c.name})
+		made, err := o.Leases.NewID(t.Context(), c.by, api.NewID{Name: c.name})
 		if err != nil || (made.ID == newest) != c.found {
 			t.Errorf("%s got %s, %v; the lease is %s", c.who, made.ID, err, newest)
 		}
 	}
-	found, err := o.Acquire(t.Context(), again, api.LeaseRequest{ID: newest, Name: "train", Binding: "process", Memory: 1024, Slots: gpu.Some(1), Enforce: "none", Timeout: gpu.Some(0.0)})
+	found, err := o.Leases.Acquire(t.Context(), again, api.LeaseRequest{ID: newest, Name: "train", Binding: "process", Memory: 1024, Slots: gpu.Some(1), Enforce: "none", Timeout: gpu.Some(0.0)})
 	if err != nil || !found.Stood || found.Launch == nil {
 		t.Errorf("the lease is found as %+v, %v", found, err)
 	}

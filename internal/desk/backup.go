@@ -22,16 +22,16 @@ type BackupQuery struct {
 // without a token, which is for the API.
 func (d *Desk) BackUp(ctx context.Context, by Caller, q BackupQuery, begin func(), to io.Writer) error {
 	switch {
-	case d.Backup == nil:
+	case d.backup == nil:
 		return Refuse(Conflict, "no_state", "This daemon keeps no state.")
 	case access.May(by.Actor, access.Backup, access.Object{}) != nil, by.Door != access.Socket, by.Token != "", by.UID != 0 && by.UID != os.Geteuid():
 		return Refuse(Forbidden, "not_allowed", "Only root and the user that the daemon runs as may back up its state, on the Unix socket and without a token.")
 	}
 	by.aside()
-	return d.act(api.AuditEntry{
+	return d.record.act(api.AuditEntry{
 		Who: audit.Who(by.Actor), What: access.Backup.String(), Object: api.AuditObject{Kind: "state"}, After: map[string]string{"secrets": strconv.FormatBool(q.Secrets)},
 	}, func() error {
 		begin()
-		return d.Backup(to, q)
+		return d.backup(to, q)
 	})
 }

@@ -16,9 +16,9 @@ import (
 // Cancel ends the programs of a lease, and the lease with them: SIGTERM to its own
 // processes, and SIGKILL after deallocation_timeout. It withdraws a request that waits.
 // The answer comes when the daemon has written down what it is going to do.
-func (d *Desk) Cancel(ctx context.Context, by Caller, name lease.Name, b api.Cancel) (api.Ended, error) {
+func (d *Leases) Cancel(ctx context.Context, by Caller, name lease.Name, b api.Cancel) (api.Ended, error) {
 	by.aside()
-	cancelled, err := d.Ledger.Cancel(ctx, name, b.Fence, by.Actor, gpu.Printable(b.Why, 256))
+	cancelled, err := d.ledger.Cancel(ctx, name, b.Fence, by.Actor, gpu.Printable(b.Why, 256))
 	by.back(ctx)
 	if err != nil {
 		return api.Ended{}, Refused(err)
@@ -33,25 +33,25 @@ func (d *Desk) Cancel(ctx context.Context, by Caller, name lease.Name, b api.Can
 
 // EndPrograms ends the programs of the lease of a run in the name of an actor, and the
 // lease with them, also if the daemon ends before it has. A fence of zero means any.
-func (d *Desk) EndPrograms(ctx context.Context, by access.Actor, k lease.Key, fence uint64, why string) (*lease.Lease, error) {
-	return d.Ledger.CancelRun(ctx, k, fence, by, why)
+func (d *Leases) EndPrograms(ctx context.Context, by access.Actor, k lease.Key, fence uint64, why string) (*lease.Lease, error) {
+	return d.ledger.CancelRun(ctx, k, fence, by, why)
 }
 
 // stranded refuses to release a lease whose process goes on without it, unless the caller
 // is that process, one of its ancestors or one of its descendants. It returns the fence of
 // the lease that it looked at, or zero if it is not bound to a process that lives.
-func (d *Desk) stranded(by *Caller, name lease.Name) (fence uint64, err error) {
-	held, err := d.Ledger.Held(by.Actor, access.Release, name)
+func (d *Leases) stranded(by *Caller, name lease.Name) (fence uint64, err error) {
+	held, err := d.ledger.Held(by.Actor, access.Release, name)
 	if err != nil || held.Binding != lease.ByProcess || held.State == lease.Parked || held.Run != (lease.Run{}) {
 		return 0, nil // the ledger finds out
 	}
 	holder := process.ID{PID: held.Holder.PID, Start: held.Holder.Start}
-	if boot, err := d.Processes.Boot(); err != nil || boot != held.Holder.Boot || !d.Processes.Alive(holder) {
+	if boot, err := d.processes.Boot(); err != nil || boot != held.Holder.Boot || !d.processes.Alive(holder) {
 		return 0, nil
 	}
 	if self := by.self(); self.PID != 0 {
-		caller, err := d.Processes.Identify(self.PID)
-		if err == nil && (slices.Contains(d.Processes.Ancestry(holder), caller) || slices.Contains(d.Processes.Ancestry(caller), holder)) {
+		caller, err := d.processes.Identify(self.PID)
+		if err == nil && (slices.Contains(d.processes.Ancestry(holder), caller) || slices.Contains(d.processes.Ancestry(caller), holder)) {
 			return held.Fence, nil
 		}
 	}

@@ -31,7 +31,7 @@ func TestReleaseOfARunningProgram(t *testing.T) {
 	other.Holder.PID = sleeper(t).Process.Pid
 	take := func(binding string, pid int) api.Lease {
 		t.Helper()
-		l, err := o.Acquire(t.Context(), by, api.LeaseRequest{ID: "a", Memory: 100, Binding: binding, PID: pid, Timeout: gpu.Some(0.0)})
+		l, err := o.Leases.Acquire(t.Context(), by, api.LeaseRequest{ID: "a", Memory: 100, Binding: binding, PID: pid, Timeout: gpu.Some(0.0)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +43,7 @@ func TestReleaseOfARunningProgram(t *testing.T) {
 	unknown := other
 	unknown.Holder.PID = 0
 	for who, caller := range map[string]Caller{"a program beside it": other, "who is not known": unknown} {
-		_, err := o.Release(t.Context(), caller, name, 0, false)
+		_, err := o.Leases.Release(t.Context(), caller, name, 0, false)
 		wants(t, who, err, "program_runs")
 		if err == nil || !strings.Contains(err.Error(), "berth cancel a ") || !strings.Contains(err.Error(), "berth release --keep-running a ") {
 			t.Errorf("%s: %v", who, err)
@@ -52,25 +52,28 @@ func TestReleaseOfARunningProgram(t *testing.T) {
 	descendant := by
 	descendant.Holder.PID = program.Process.Pid
 	for how, release := range map[string]func(api.Lease) error{
-		"its ancestor":   func(api.Lease) error { _, err := o.Release(t.Context(), by, name, 0, false); return err },
-		"itself":         func(api.Lease) error { _, err := o.Release(t.Context(), descendant, name, 0, false); return err },
-		"with the fence": func(l api.Lease) error { _, err := o.Release(t.Context(), other, name, l.Fence, false); return err },
-		"it may go on":   func(api.Lease) error { _, err := o.Release(t.Context(), other, name, 0, true); return err },
+		"its ancestor": func(api.Lease) error { _, err := o.Leases.Release(t.Context(), by, name, 0, false); return err },
+		"itself":       func(api.Lease) error { _, err := o.Leases.Release(t.Context(), descendant, name, 0, false); return err },
+		"with the fence": func(l api.Lease) error {
+			_, err := o.Leases.Release(t.Context(), other, name, l.Fence, false)
+			return err
+		},
+		"it may go on": func(api.Lease) error { _, err := o.Leases.Release(t.Context(), other, name, 0, true); return err },
 	} {
 		if err := release(held); err != nil {
 			t.Errorf("%s: %v", how, err)
 		}
 		held = take("process", program.Process.Pid)
 	}
-	if _, err := o.Release(t.Context(), other, name, held.Fence, false); err != nil {
+	if _, err := o.Leases.Release(t.Context(), other, name, held.Fence, false); err != nil {
 		t.Fatal(err)
 	}
 	take("process", by.Holder.PID) // the test, of which the other is a descendant
-	if _, err := o.Release(t.Context(), other, name, 0, false); err != nil {
+	if _, err := o.Leases.Release(t.Context(), other, name, 0, false); err != nil {
 		t.Errorf("its descendant: %v", err)
 	}
 	take("named", 0)
-	if _, err := o.Release(t.Context(), unknown, name, 0, false); err != nil {
+	if _, err := o.Leases.Release(t.Context(), unknown, name, 0, false); err != nil {
 		t.Errorf("a named lease: %v", err)
 	}
 }
@@ -78,17 +81,17 @@ func TestReleaseOfARunningProgram(t *testing.T) {
 func TestCancel(t *testing.T) {
 	o := open(t, "1xrtx-4090")
 	by := self(t)
-	if _, err := o.Acquire(t.Context(), by, api.LeaseRequest{ID: "mine", Memory: 100, Binding: "named", Timeout: gpu.Some(0.0)}); err != nil {
+	if _, err := o.Leases.Acquire(t.Context(), by, api.LeaseRequest{ID: "mine", Memory: 100, Binding: "named", Timeout: gpu.Some(0.0)}); err != nil {
 		t.Fatal(err)
 	}
 	bob := Caller{Actor: access.Actor{UID: 4242, User: "bob", Door: access.Socket, Role: access.User}}
-	_, err := o.Cancel(t.Context(), bob, lease.Name{ID: "mine"}, api.Cancel{})
+	_, err := o.Leases.Cancel(t.Context(), bob, lease.Name{ID: "mine"}, api.Cancel{})
 	wants(t, "somebody else's", err, "unknown_allocation")
-	_, err = o.Cancel(t.Context(), bob, lease.Name{User: "ada", ID: "mine"}, api.Cancel{})
+	_, err = o.Leases.Cancel(t.Context(), bob, lease.Name{User: "ada", ID: "mine"}, api.Cancel{})
 	wants(t, "somebody else's by name", err, "not_yours")
 	at := &seat{}
 	by.Place = at
-	ended, err := o.Cancel(t.Context(), by, lease.Name{ID: "mine"}, api.Cancel{Why: "enough\x07"})
+	ended, err := o.Leases.Cancel(t.Context(), by, lease.Name{ID: "mine"}, api.Cancel{Why: "enough\x07"})
 	if err != nil || ended.ID != "mine" || ended.Lease == nil || ended.Lease.Cancelled == nil || ended.Lease.CancelledBy.By.User != "ada" || ended.Lease.CancelledBy.Why != "enough\uFFFD" {
 		t.Errorf("%+v %v", ended, err)
 	}
@@ -96,10 +99,10 @@ func TestCancel(t *testing.T) {
 		t.Errorf("the place was given away %d times and taken back %d times", at.aside, at.back)
 	}
 	by.Role = access.Operator
-	if _, err := o.Acquire(t.Context(), by, api.LeaseRequest{ID: "pod", Memory: 100, Binding: "named", Scope: []string{"pod0d9f7e4c-4f3e-4b0f-9d77-000000000001"}, Timeout: gpu.Some(0.0)}); err != nil {
+	if _, err := o.Leases.Acquire(t.Context(), by, api.LeaseRequest{ID: "pod", Memory: 100, Binding: "named", Scope: []string{"pod0d9f7e4c-4f3e-4b0f-9d77-000000000001"}, Timeout: gpu.Some(0.0)}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = o.Cancel(t.Context(), by, lease.Name{ID: "pod"}, api.Cancel{})
+	_, err = o.Leases.Cancel(t.Context(), by, lease.Name{ID: "pod"}, api.Cancel{})
 	wants(t, "a lease with a scope", err, "scoped_lease")
 	if err == nil || !strings.Contains(err.Error(), "Delete the pod") {
 		t.Errorf("a lease with a scope: %v", err)

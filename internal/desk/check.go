@@ -29,7 +29,7 @@ const residueKind = "residue"
 // Check checks a device and returns when that is done. A device that fails goes into
 // quarantine, or stays there; a device in quarantine that passes may leave it. If the
 // caller leaves, Check gives up and changes nothing.
-func (d *Desk) Check(ctx context.Context, by Caller, b api.CheckRequest) (api.Check, error) {
+func (d *Devices) Check(ctx context.Context, by Caller, b api.CheckRequest) (api.Check, error) {
 	on, err := d.named(b.GPU)
 	if err != nil {
 		return api.Check{}, err
@@ -42,17 +42,17 @@ func (d *Desk) Check(ctx context.Context, by Caller, b api.CheckRequest) (api.Ch
 		return api.Check{}, wrongFields(lease.FieldErrors{{Field: "kind", Detail: "must be quick, long or residue"}})
 	}
 	switch {
-	case d.Checkup == nil:
+	case d.checkup == nil:
 		return api.Check{}, Refuse(Unavailable, "no_checks", "This daemon only looks, and cannot check devices.")
-	case !d.Monitor.Running():
+	case !d.monitor.Running():
 		return api.Check{}, Refuse(Conflict, "monitoring_stopped", "Monitoring is stopped, so berth asks no driver. Start it with POST /api/gpu/monitoring/start; then check %s.", on.Label())
 	}
 	var found proof.Result
 	by.aside()
-	err = d.act(api.AuditEntry{
+	err = d.record.act(api.AuditEntry{
 		Who: audit.Who(by.Actor), What: access.Check.String(), Object: api.AuditObject{Kind: "device", ID: on.UUID}, After: map[string]string{"kind": kind},
 	}, func() (err error) {
-		found, err = d.Checkup.Check(ctx, on, ask, lease.ByOf(by.Actor))
+		found, err = d.checkup.Check(ctx, on, ask, lease.ByOf(by.Actor))
 		return err
 	})
 	by.back(ctx)

@@ -51,11 +51,11 @@ func TestCutDeviceIsNotLeased(t *testing.T) {
 	} {
 		for _, wait := range []float64{0, 600} { // it will never be there, so nobody waits
 			b.Timeout = gpu.Some(wait)
-			if _, err := o.Acquire(t.Context(), by, b); codeOf(err) != "no_fitting_device" || !strings.Contains(err.Error(), why) {
+			if _, err := o.Leases.Acquire(t.Context(), by, b); codeOf(err) != "no_fitting_device" || !strings.Contains(err.Error(), why) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		e, err := o.Explain(by, b)
+		e, err := o.Leases.Explain(by, b)
 		if err != nil || e.Grant != nil || e.Estimate != nil || e.Refusal == nil || e.Refusal.Ever || e.Refusal.Hint != why {
 			t.Fatalf("%s explained: %+v, %v", name, e.Refusal, err)
 		}
@@ -70,22 +70,22 @@ func TestCutDeviceIsNotLeased(t *testing.T) {
 			t.Errorf("%s leases the whole device", way.name)
 		}
 	}
-	if _, err := o.Allocate(t.Context(), by, api.Allocate{ID: "a", Memory: 100, GPU: "0"}); codeOf(err) != "no_fitting_device" || !strings.Contains(err.Error(), why) {
+	if _, err := o.Leases.Allocate(t.Context(), by, api.Allocate{ID: "a", Memory: 100, GPU: "0"}); codeOf(err) != "no_fitting_device" || !strings.Contains(err.Error(), why) {
 		t.Errorf("allocated: %v", err)
 	}
-	if _, err := o.Adopt(t.Context(), by, api.Adopt{PID: by.Holder.PID, GPU: "0", Memory: 100}); codeOf(err) != "no_fitting_device" || !strings.Contains(err.Error(), "it is cut into 2 instances") {
+	if _, err := o.Leases.Adopt(t.Context(), by, api.Adopt{PID: by.Holder.PID, GPU: "0", Memory: 100}); codeOf(err) != "no_fitting_device" || !strings.Contains(err.Error(), "it is cut into 2 instances") {
 		t.Errorf("adopted: %v", err)
 	}
-	if _, err := o.Acquire(t.Context(), by, api.LeaseRequest{GPUs: 3, Memory: 100, Timeout: gpu.Some(600.0)}); codeOf(err) != "no_fitting_device" {
+	if _, err := o.Leases.Acquire(t.Context(), by, api.LeaseRequest{GPUs: 3, Memory: 100, Timeout: gpu.Some(600.0)}); codeOf(err) != "no_fitting_device" {
 		t.Errorf("three devices, with one that is cut: %v", err)
 	}
 	o.nothingLeft(t)
 
-	preferred, err := o.Acquire(t.Context(), by, api.LeaseRequest{ID: "preferred", Prefer: "0", Memory: 100})
+	preferred, err := o.Leases.Acquire(t.Context(), by, api.LeaseRequest{ID: "preferred", Prefer: "0", Memory: 100})
 	if err != nil || preferred.Parts[0].GPU == "SIM-h200-0" {
 		t.Errorf("who prefers it gets %+v, %v", preferred.Parts, err)
 	}
-	both, err := o.Acquire(t.Context(), by, api.LeaseRequest{ID: "both", GPUs: 2, Memory: 100})
+	both, err := o.Leases.Acquire(t.Context(), by, api.LeaseRequest{ID: "both", GPUs: 2, Memory: 100})
 	if err != nil || len(both.Parts) != 2 {
 		t.Errorf("both instances: %+v, %v", both.Parts, err)
 	}

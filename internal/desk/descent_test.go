@@ -35,7 +35,7 @@ func TestTraceDescent(t *testing.T) {
 		"a lease without a process":   {0, child.Process.Pid, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := &Desk{Parts: Parts{Processes: process.Proc()}}
+			d := &Leases{processes: process.Proc()}
 			l := api.Lease{Holder: api.Holder{PID: c.holder}, Processes: []api.Belonging{{PID: c.pid}}}
 			d.TraceDescent(&l)
 			got := l.Processes[0].Ancestors

@@ -9,10 +9,7 @@ package desk
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"strconv"
-	"sync"
 	"sync/atomic"
 
 	"github.com/berth-gpu/berth/api"
@@ -105,14 +102,22 @@ type MPS interface {
 	Serves(line []process.ID) bool
 }
 
-// Desk answers the questions of callers.
+// Desk answers the questions of callers, each subject its own.
 type Desk struct {
-	Parts
-	traces    traces
-	reports   reports
-	troubles  troubles
-	foresight foresight
-	switching sync.Mutex // held while monitoring is switched on or off
+	Devices   *Devices
+	People    *People
+	Memory    *Memory
+	Foresight *Foresight
+	Leases    *Leases
+	Attention *Attention
+	Strays    *Strays
+	Jobs      *Jobs
+	Services  *Services
+	Plans     *Plans
+
+	socket string // of the daemon, for minders
+	backup func(to io.Writer, what BackupQuery) error
+	record recorder
 }
 
 // New returns a desk with these parts.
@@ -129,10 +134,40 @@ func New(p Parts) *Desk {
 	if p.Numbers == nil {
 		p.Numbers = numbers.New()
 	}
-	if p.Record == nil {
-		p.Record = func(api.AuditEntry) error { return nil }
+	record := recorder(p.Record)
+	if record == nil {
+		record = func(api.AuditEntry) error { return nil }
 	}
-	return &Desk{Parts: p}
+	d := &Desk{
+		Devices: &Devices{
+			monitor: p.Monitor, ledger: p.Ledger, energy: p.Energy, drains: p.Drains, checkup: p.Checkup, throttle: p.Throttle,
+			config: p.Config, publish: p.Publish, note: p.Note, record: record,
+		},
+		People:    &People{users: p.Users, tokens: p.Tokens, limits: p.Limits, ledger: p.Ledger, keeper: p.Jobs, processes: p.Processes, record: record},
+		Memory:    &Memory{peaks: p.Peaks, ledger: p.Ledger, config: p.Config},
+		Foresight: &Foresight{peaks: p.Peaks, ledger: p.Ledger, config: p.Config},
+		Strays:    &Strays{monitor: p.Monitor, ledger: p.Ledger, processes: p.Processes, users: p.Users, mps: p.MPS},
+		socket:    p.Socket, backup: p.Backup, record: record,
+	}
+	d.Leases = &Leases{
+		devices: d.Devices, people: d.People, memory: d.Memory, foresight: d.Foresight,
+		equip: &equipper{
+			devices: d.Devices, ledger: p.Ledger, mps: p.MPS, groups: p.Groups, checkup: p.Checkup, clearedBy: p.ClearedBy, config: p.Config,
+		},
+		ledger: p.Ledger, peaks: p.Peaks, monitor: p.Monitor, processes: p.Processes, numbers: p.Numbers, mps: p.MPS, parking: p.Parking, pacer: p.Pacer,
+		optimizer: p.Optimizer, idle: p.Idle, faults: p.Faults, config: p.Config, publish: p.Publish, record: record,
+	}
+	d.Attention = &Attention{leases: d.Leases, monitor: p.Monitor, ledger: p.Ledger, peaks: p.Peaks, mps: p.MPS}
+	d.Jobs = &Jobs{
+		leases: d.Leases, devices: d.Devices, foresight: d.Foresight,
+		keeper: p.Jobs, logs: p.Logs, ledger: p.Ledger, monitor: p.Monitor, watchdog: p.Watchdog, processes: p.Processes, config: p.Config, record: record,
+	}
+	d.Services = &Services{
+		leases: d.Leases, devices: d.Devices,
+		owner: p.Services, front: p.Front, logs: p.Logs, operations: p.Operations, ledger: p.Ledger, users: p.Users, config: p.Config, record: record,
+	}
+	d.Plans = &Plans{leases: d.Leases, devices: d.Devices, ledger: p.Ledger, monitor: p.Monitor, peaks: p.Peaks, cpus: p.CPUs, config: p.Config, publish: p.Publish}
+	return d
 }
 
 // Caller is somebody who asks. The door has found out who that is, without relying on
@@ -217,41 +252,4 @@ func (c *Caller) back(ctx context.Context) {
 	if c.Place != nil {
 		c.Place.Back(ctx)
 	}
-}
-
-// Device returns the device with an index or a UUID, or refuses and lists the devices. An
-// empty name means the first device.
-func (d *Desk) Device(name string) (monitor.Reading, error) {
-	if r, found := d.Monitor.Find(name); found {
-		return r, nil
-	}
-	known := d.Monitor.Readings()
-	if len(known) == 0 {
-		return monitor.Reading{}, Refuse(Unknown, "no_device", "There is no GPU here. %s", d.Note())
-	}
-	uuids := make([]string, len(known))
-	first, last := known[0].Device.Index, known[0].Device.Index
-	for i, r := range known {
-		uuids[i] = r.Device.UUID
-		first, last = min(first, r.Device.Index), max(last, r.Device.Index)
-	}
-	indexes := strconv.Itoa(first)
-	if last != first {
-		indexes = fmt.Sprintf("from %d to %d", first, last)
-	}
-	meant := ""
-	if near, ok := words.Nearest(name, uuids); ok {
-		meant = " Did you mean " + near + "?"
-	}
-	refusal := Refuse(Unknown, "unknown_device", "There is no device %q here.%s Use an index (%s) or a UUID: berth status and GET /api/gpu/status/all list them.", name, meant, indexes)
-	refusal.Extra = map[string]any{"known": uuids}
-	return monitor.Reading{}, refusal
-}
-
-// label returns the name of a device for people.
-func (d *Desk) label(uuid string) string {
-	if r, known := d.Monitor.Find(uuid); known {
-		return fmt.Sprintf("GPU %d", r.Device.Index)
-	}
-	return uuid
 }

@@ -32,8 +32,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // and an MPS that does what the test says.
 type office struct {
 	*Desk
-	mps  *pool
-	stop func() // stops the ledger
+	parts Parts
+	mps   *pool
+	stop  func() // stops the ledger
 
 	mu      sync.Mutex // guards what follows
 	onEvent func(gpu.Event)
@@ -78,13 +79,17 @@ func openWith(t *testing.T, devices string, made func(device.Backend) device.Bac
 		}
 		read = !slices.ContainsFunc(m.Readings(), func(r monitor.Reading) bool { return !r.Sampled })
 	}
-	o.Desk = New(Parts{
+	o.parts = Parts{
 		Monitor: m, Ledger: book, Peaks: peaks.New(), Processes: process.Proc(), Users: users.New(users.Lookup, 0), MPS: o.mps,
 		Config:  gpuConfig(config.GPU{Context: 500, MPS: "on"}),
 		Publish: func(gpu.Event) {}, Note: func() string { return "No GPU was found." },
-	})
+	}
+	o.Desk = New(o.parts)
 	return o
 }
+
+// remake makes the desk of an office anew, with its parts as they are now.
+func (o *office) remake() { *o.Desk = *New(o.parts) }
 
 // gpuConfig returns a configuration with these settings of GPUs.
 func gpuConfig(g config.GPU) func() *config.Config {

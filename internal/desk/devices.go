@@ -3,25 +3,50 @@ package desk
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/enforce/slowdown"
 	"github.com/berth-gpu/berth/internal/health"
+	"github.com/berth-gpu/berth/internal/health/drains"
 	"github.com/berth-gpu/berth/internal/health/heat"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/health/thermal"
+	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
+
+// Devices are the GPUs of this machine: how they are, and what operators do to them.
+type Devices struct {
+	monitor  *monitor.Monitor
+	ledger   *ledger.Ledger
+	energy   *energy.Meters
+	drains   *drains.Drains // nil if nothing closes devices
+	checkup  Checkup        // nil if devices cannot be checked
+	throttle Throttler      // nil if nothing acts on devices
+	config   func() *config.Config
+	publish  func(gpu.Event)
+	note     func() string // returns why there are no devices
+	record   recorder
+
+	switching sync.Mutex // held while monitoring is switched on or off
+}
 
 // Status returns the status of a device. It leaves out the sample, of which each caller
 // sees other parts.
-func (d *Desk) Status(r monitor.Reading) api.Status {
-	sum := d.Ledger.Sum(r.Device.UUID)
+func (d *Devices) Status(r monitor.Reading) api.Status {
+	sum := d.ledger.Sum(r.Device.UUID)
 	return api.Status{
 		Device: r.Device, State: r.State, Since: r.Since, Reason: r.Reason, StateCause: r.StateCause,
 		Multiplier: r.Multiplier, Cause: r.Cause, Slower: r.Slower, Outlook: outlookOf(r.Outlook), Health: r.Health, Stale: r.Stale,
@@ -79,22 +104,22 @@ var horizons = []time.Duration{10 * time.Second, 30 * time.Second, time.Minute, 
 
 // Trend returns the course of a device's temperature over the last minutes, and its
 // forecast.
-func (d *Desk) Trend(r monitor.Reading, minutes float64, now time.Time) api.Trend {
+func (d *Devices) Trend(r monitor.Reading, minutes float64, now time.Time) api.Trend {
 	since := now.Add(-time.Duration(minutes * float64(time.Minute)))
-	samples := d.Monitor.History(r.Device.UUID, since, 0)
+	samples := d.monitor.History(r.Device.UUID, since, 0)
 	course := thermal.Trend(thermal.Points(samples))
 	t := api.Trend{
 		GPU: r.Device.UUID, Minutes: minutes, Covers: Covers(samples).Seconds(), Samples: course.Samples,
 		Min: course.Min, Max: course.Max, Average: course.Average, Slope: course.Slope, Direction: string(course.Direction),
 		Outlook: outlookOf(r.Outlook),
 	}
-	if model, known := d.Monitor.Model(r.Device.UUID); known && r.Outlook != nil {
+	if model, known := d.monitor.Model(r.Device.UUID); known && r.Outlook != nil {
 		for _, ahead := range horizons {
 			g := model.Present(ahead)
 			t.Forecast = append(t.Forecast, api.TemperatureForecast{In: ahead.Seconds(), Temperature: tenth(g.Mean), Low: tenth(g.Low), High: tenth(g.High)})
 		}
-		t.Without = without(&model, r.Outlook.Power, d.Ledger.Holdings(r.Device.UUID), func(l *lease.Lease) gpu.Opt[gpu.Watts] {
-			return d.Energy.Draw(l.Fence, r.Device.UUID)
+		t.Without = without(&model, r.Outlook.Power, d.ledger.Holdings(r.Device.UUID), func(l *lease.Lease) gpu.Opt[gpu.Watts] {
+			return d.energy.Draw(l.Fence, r.Device.UUID)
 		})
 	}
 	return t
@@ -161,10 +186,10 @@ func Covers(samples []gpu.Sample) time.Duration {
 }
 
 // Available lists how much can be leased on each device.
-func (d *Desk) Available() api.Available {
-	sums := d.Ledger.Sums()
+func (d *Devices) Available() api.Available {
+	sums := d.ledger.Sums()
 	all := api.Available{GPUs: []api.DeviceAvailable{}}
-	for _, r := range d.Monitor.Readings() {
+	for _, r := range d.monitor.Readings() {
 		if sum, known := sums[r.Device.UUID]; known {
 			all.GPUs = append(all.GPUs, availableOf(sum))
 		}
@@ -202,7 +227,7 @@ func Throttle(r monitor.Reading) api.Throttle {
 
 // DeviceLease returns the part of a lease on a device as the API shows it. Unless whole
 // is true, it leaves out who paces the lease.
-func (d *Desk) DeviceLease(h lease.Holding, whole bool) api.DeviceLease {
+func (d *Leases) DeviceLease(h lease.Holding, whole bool) api.DeviceLease {
 	out := api.DeviceLease{
 		ID: h.Lease.ID, Holder: HolderOf(h.Lease.Holder), State: string(h.Lease.State),
 		Memory: h.Part.Memory, Measured: h.Measured, Slots: h.Part.Slots, Granted: h.Lease.Granted, Paced: d.Paced(h.Lease.Fence, whole),
@@ -210,8 +235,8 @@ func (d *Desk) DeviceLease(h lease.Holding, whole bool) api.DeviceLease {
 	if until, known := h.Lease.Until(); known {
 		out.Until = &until
 	}
-	if d.Parking != nil {
-		if s, ever := d.Parking.Of(h.Lease.Fence); ever && s.Phase != "" {
+	if d.parking != nil {
+		if s, ever := d.parking.Of(h.Lease.Fence); ever && s.Phase != "" {
 			out.State, out.Host = string(s.Phase), s.Host
 		}
 	}
@@ -228,11 +253,11 @@ type Throttler interface {
 }
 
 // Throttling returns what berth does by itself about a device, or nil if it does nothing.
-func (d *Desk) Throttling(uuid string) *api.Throttling {
-	if d.Throttle == nil {
+func (d *Devices) Throttling(uuid string) *api.Throttling {
+	if d.throttle == nil {
 		return nil
 	}
-	a := d.Throttle.Acts(uuid)
+	a := d.throttle.Acts(uuid)
 	t := &api.Throttling{
 		Policy: string(a.Policy), PacedLeases: a.Paced, PowerLimit: a.Limit, Original: a.Original, PowerSteps: a.Steps, Fan: a.Fan, Denied: a.Denied,
 	}
@@ -240,4 +265,73 @@ func (d *Desk) Throttling(uuid string) *api.Throttling {
 		t.Share = gpu.Some(a.Share)
 	}
 	return t
+}
+
+// Find returns the device with an index or a UUID, or refuses and lists the devices. An
+// empty name means the first device.
+func (d *Devices) Find(name string) (monitor.Reading, error) {
+	if r, found := d.monitor.Find(name); found {
+		return r, nil
+	}
+	known := d.monitor.Readings()
+	if len(known) == 0 {
+		return monitor.Reading{}, Refuse(Unknown, "no_device", "There is no GPU here. %s", d.note())
+	}
+	uuids := make([]string, len(known))
+	first, last := known[0].Device.Index, known[0].Device.Index
+	for i, r := range known {
+		uuids[i] = r.Device.UUID
+		first, last = min(first, r.Device.Index), max(last, r.Device.Index)
+	}
+	indexes := strconv.Itoa(first)
+	if last != first {
+		indexes = fmt.Sprintf("from %d to %d", first, last)
+	}
+	meant := ""
+	if near, ok := words.Nearest(name, uuids); ok {
+		meant = " Did you mean " + near + "?"
+	}
+	refusal := Refuse(Unknown, "unknown_device", "There is no device %q here.%s Use an index (%s) or a UUID: berth status and GET /api/gpu/status/all list them.", name, meant, indexes)
+	refusal.Extra = map[string]any{"known": uuids}
+	return monitor.Reading{}, refusal
+}
+
+// label returns the name of a device for people.
+func (d *Devices) label(uuid string) string {
+	if r, known := d.monitor.Find(uuid); known {
+		return fmt.Sprintf("GPU %d", r.Device.Index)
+	}
+	return uuid
+}
+
+// Monitoring switches the sampling loop on or off, and reports whether that
+// changed anything.
+func (d *Devices) Monitoring(by Caller, on bool) (changed bool, err error) {
+	d.switching.Lock()
+	defer d.switching.Unlock()
+	if d.monitor.Running() == on {
+		return false, nil
+	}
+	word := map[bool]string{true: "on", false: "off"}
+	err = d.record.act(api.AuditEntry{
+		Who: audit.Who(by.Actor), What: access.Monitor.String(), Object: api.AuditObject{Kind: "monitoring"},
+		Before: map[string]string{"monitoring": word[!on]}, After: map[string]string{"monitoring": word[on]},
+	}, func() error {
+		if on {
+			changed = d.monitor.Start(lease.ByOf(by.Actor))
+			if d.throttle != nil {
+				d.throttle.Resume()
+			}
+		} else {
+			if d.throttle != nil {
+				d.throttle.Rest(context.Background()) // nobody would notice that a device is cool again
+			}
+			changed = d.monitor.Stop(lease.ByOf(by.Actor))
+		}
+		return nil
+	})
+	if err != nil {
+		return false, Refused(err)
+	}
+	return changed, nil
 }

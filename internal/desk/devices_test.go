@@ -75,11 +75,11 @@ func TestTrendHasAForecast(t *testing.T) {
 		}
 		d := New(Parts{Monitor: m, Ledger: book})
 		trend := func() api.Trend {
-			r, err := d.Device("")
+			r, err := d.Devices.Find("")
 			if err != nil {
 				t.Fatal(err)
 			}
-			return d.Trend(r, 5, time.Now())
+			return d.Devices.Trend(r, 5, time.Now())
 		}
 		time.Sleep(5 * time.Second) // simulated
 		if got := trend(); got.Forecast != nil || got.Outlook != nil || got.Samples < 5 {

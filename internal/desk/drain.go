@@ -18,7 +18,7 @@ const longestReason = 200
 
 // Drain takes a device out of use: its leases go on, and no new ones are granted there.
 // The answer leaves out the leases, of which each caller sees other parts.
-func (d *Desk) Drain(by Caller, b api.DrainRequest) (api.Drained, error) {
+func (d *Devices) Drain(by Caller, b api.DrainRequest) (api.Drained, error) {
 	on, err := d.named(b.GPU)
 	if err != nil {
 		return api.Drained{}, err
@@ -33,11 +33,11 @@ func (d *Desk) Drain(by Caller, b api.DrainRequest) (api.Drained, error) {
 			return api.Drained{}, wrongFields(lease.FieldErrors{{Field: "until", Detail: "is in the past"}})
 		}
 	}
-	if d.Drains == nil {
+	if d.drains == nil {
 		return api.Drained{}, Refuse(Unavailable, "no_drains", "This daemon only looks, and cannot drain devices.")
 	}
-	before, again := d.Drains.Drained(on)
-	if err := d.act(drainAct(&by, "drain", on, &before, &next), func() error { return d.Drains.Drain(on.UUID, next) }); err != nil {
+	before, again := d.drains.Drained(on)
+	if err := d.record.act(drainAct(&by, "drain", on, &before, &next), func() error { return d.drains.Drain(on.UUID, next) }); err != nil {
 		return api.Drained{}, notDrained(err)
 	}
 	text := on.Label() + " is drained"
@@ -61,15 +61,15 @@ func (d *Desk) Drain(by Caller, b api.DrainRequest) (api.Drained, error) {
 	if next.Why != "" {
 		data["reason"] = next.Why
 	}
-	d.Publish(gpu.Event{Time: now, Code: gpu.EventDrained, Severity: gpu.Note, GPU: on.UUID, By: lease.ByOf(by.Actor), Text: text, Data: data})
+	d.publish(gpu.Event{Time: now, Code: gpu.EventDrained, Severity: gpu.Note, GPU: on.UUID, By: lease.ByOf(by.Actor), Text: text, Data: data})
 	return api.Drained{GPU: on.UUID, Index: on.Index, Changed: true, Drain: DrainOf(next)}, nil
 }
 
 // holders adds the leases on a device to the data of an event, and returns their number.
-func (d *Desk) holders(uuid string, data map[string]any) int {
+func (d *Devices) holders(uuid string, data map[string]any) int {
 	var leases []string
 	var fences []uint64
-	for _, h := range d.Ledger.Holdings(uuid) {
+	for _, h := range d.ledger.Holdings(uuid) {
 		leases, fences = append(leases, h.Lease.ID), append(fences, h.Lease.Fence)
 	}
 	if len(leases) > 0 {
@@ -79,7 +79,7 @@ func (d *Desk) holders(uuid string, data map[string]any) int {
 }
 
 // Undrain opens a device to leases again.
-func (d *Desk) Undrain(by Caller, b api.UndrainRequest) (api.Drained, error) {
+func (d *Devices) Undrain(by Caller, b api.UndrainRequest) (api.Drained, error) {
 	on, err := d.named(b.GPU)
 	if err != nil {
 		return api.Drained{}, err
@@ -89,15 +89,15 @@ func (d *Desk) Undrain(by Caller, b api.UndrainRequest) (api.Drained, error) {
 	if !drained {
 		return answer, nil
 	}
-	err = d.act(drainAct(&by, "undrain", on, &before, nil), func() error {
-		_, answer.Changed, err = d.Drains.Undrain(on.UUID)
+	err = d.record.act(drainAct(&by, "undrain", on, &before, nil), func() error {
+		_, answer.Changed, err = d.drains.Undrain(on.UUID)
 		return err
 	})
 	switch {
 	case err != nil:
 		return api.Drained{}, notDrained(err)
 	case answer.Changed:
-		d.Publish(Undrained(on, time.Now(), lease.ByOf(by.Actor)))
+		d.publish(Undrained(on, time.Now(), lease.ByOf(by.Actor)))
 	case on.Parent != "":
 		return api.Drained{}, Refuse(Conflict, "parent_drained", "%s is part of %s, and that is what is drained. Undrain that one.", on.Label(), d.label(on.Parent))
 	}
@@ -124,27 +124,27 @@ func DrainOf(drain health.Drain) *api.Drain {
 }
 
 // drainOf returns the drain of a device; nil if it is not drained.
-func (d *Desk) drainOf(on gpu.Device) *api.Drain {
+func (d *Devices) drainOf(on gpu.Device) *api.Drain {
 	if drain, drained := d.drained(on); drained {
 		return DrainOf(drain)
 	}
 	return nil
 }
 
-func (d *Desk) drained(on gpu.Device) (drain health.Drain, drained bool) {
-	if d.Drains == nil {
+func (d *Devices) drained(on gpu.Device) (drain health.Drain, drained bool) {
+	if d.drains == nil {
 		return drain, false
 	}
-	return d.Drains.Drained(on)
+	return d.drains.Drained(on)
 }
 
 // named returns the device that a request wants to change. It refuses an empty name: a
 // change has no default device.
-func (d *Desk) named(ref gpu.Ref) (gpu.Device, error) {
+func (d *Devices) named(ref gpu.Ref) (gpu.Device, error) {
 	if ref == "" {
 		return gpu.Device{}, wrongFields(lease.FieldErrors{{Field: "gpu", Detail: "is missing: name a device by index or UUID"}})
 	}
-	r, err := d.Device(string(ref))
+	r, err := d.Find(string(ref))
 	return r.Device, err
 }
 

@@ -19,7 +19,7 @@ import (
 // rung chooses what holds a lease to its memory: the strongest way that is available and
 // that the caller can do its part for. Takes says whether the lease has memory; its parts
 // may say so too.
-func (d *Desk) rung(w *wish, bound lease.Binding, named []gpu.Device, takes bool) (string, error) {
+func (d *equipper) rung(w *wish, bound lease.Binding, named []gpu.Device, takes bool) (string, error) {
 	takes = takes || slices.ContainsFunc(w.Parts, func(p api.LeaseShare) bool { return p.Memory > 0 })
 	if len(w.Scope) > 0 {
 		return scopedRung(w, takes)
@@ -82,30 +82,30 @@ func knownCaps(caps []string) (lease.FieldError, bool) {
 }
 
 // whyNoMPS returns why MPS cannot enforce a lease, or nil if it can.
-func (d *Desk) whyNoMPS(w *wish, named []gpu.Device) error {
+func (d *equipper) whyNoMPS(w *wish, named []gpu.Device) error {
 	no := func(detail string) error { return Refuse(Conflict, "mps_unavailable", "%s", detail) }
-	if d.Config().GPU.MPS != "on" {
+	if d.config().GPU.MPS != "on" {
 		return no("MPS is switched off: set gpu.mps to on (berth config set mps=on).")
 	}
 	if max(w.GPUs, len(w.Parts)) > 1 {
 		return no("An MPS daemon serves one device, so a lease over several cannot be enforced by it. Ask for one, or use another --enforce.")
 	}
-	if uuid := notForMPS(d.candidates(named)); uuid != "" {
+	if uuid := notForMPS(d.devices.candidates(named)); uuid != "" {
 		return no("MPS is for whole NVIDIA devices, and " + uuid + " is none. Name another one with --gpu, or use another --enforce.")
 	}
-	if err := d.MPS.Available(); err != nil {
+	if err := d.mps.Available(); err != nil {
 		return because(err, Conflict, "mps_unavailable", "")
 	}
 	return nil
 }
 
 // candidates lists the devices that a request may get: the one that it names, or all.
-func (d *Desk) candidates(named []gpu.Device) []gpu.Device {
+func (d *Devices) candidates(named []gpu.Device) []gpu.Device {
 	if len(named) > 0 {
 		return named
 	}
 	var all []gpu.Device
-	for _, r := range d.Monitor.Readings() {
+	for _, r := range d.monitor.Readings() {
 		all = append(all, r.Device)
 	}
 	return all
@@ -148,10 +148,10 @@ type Groups interface {
 // isolation returns what keeps the process of a wish from the devices of others. It
 // refuses what this machine cannot do: a program could not tell that it is isolated less
 // than it asked for.
-func (d *Desk) isolation(w *wish, bound lease.Binding, named []gpu.Device) (string, error) {
+func (d *equipper) isolation(w *wish, bound lease.Binding, named []gpu.Device) (string, error) {
 	way := w.Isolation
 	if way == "" && w.Enforce != "" {
-		way = d.Config().GPU.Isolation
+		way = d.config().GPU.Isolation
 	}
 	if way != launch.ByCgroup {
 		return launch.ByEnv, nil
@@ -159,15 +159,15 @@ func (d *Desk) isolation(w *wish, bound lease.Binding, named []gpu.Device) (stri
 	if bound != lease.ByProcess {
 		return "", notIsolated("Only a lease that is bound to a process can be isolated by a control group, because the daemon moves that process. Ask with binding process.")
 	}
-	for _, device := range d.candidates(named) {
+	for _, device := range d.devices.candidates(named) {
 		if _, err := minorOf(device); err != nil {
 			return "", err
 		}
 	}
-	if d.Groups == nil {
+	if d.groups == nil {
 		return "", notIsolated("This daemon cannot isolate programs by control groups. Use isolation env.")
 	}
-	if err := d.Groups.Available(); err != nil {
+	if err := d.groups.Available(); err != nil {
 		return "", because(err, Conflict, isolationUnavailable, "Or use --isolation env, which a program can undo.")
 	}
 	return launch.ByCgroup, nil
@@ -198,25 +198,25 @@ func minorOf(d gpu.Device) (int, error) {
 
 // enclose moves the process of a lease into a group that can open only the devices of the
 // lease. It returns a note for the holder, or refuses.
-func (d *Desk) enclose(l *lease.Lease) (note string, err error) {
+func (d *equipper) enclose(l *lease.Lease) (note string, err error) {
 	var minors []int
 	for _, p := range l.Parts {
-		minor, err := minorOf(d.Ledger.Sum(p.GPU).Device)
+		minor, err := minorOf(d.ledger.Sum(p.GPU).Device)
 		if err != nil {
 			return "", err
 		}
 		minors = append(minors, minor)
 	}
-	if d.Groups == nil {
+	if d.groups == nil {
 		return "", notIsolated("This daemon cannot isolate programs by control groups. Use isolation env.")
 	}
-	leavable, err := d.Groups.Enclose(process.ID{PID: l.Holder.PID, Start: l.Holder.Start}, l.Fence, minors)
+	leavable, err := d.groups.Enclose(process.ID{PID: l.Holder.PID, Start: l.Holder.Start}, l.Fence, minors)
 	if err != nil {
 		return "", because(err, Conflict, isolationUnavailable, "Or use --isolation env, which a program can undo.")
 	}
 	// A lease that ended meanwhile had no group to release.
-	if held, stands := d.Ledger.Find(l.Key()); !stands || held.Lease.Fence != l.Fence {
-		d.Groups.Release(l.Fence)
+	if held, stands := d.ledger.Find(l.Key()); !stands || held.Lease.Fence != l.Fence {
+		d.groups.Release(l.Fence)
 		return "", Refuse(Conflict, "lease_ended", "The lease %s ended while its process was isolated. Ask again.", l.ID)
 	}
 	if leavable {
@@ -227,8 +227,8 @@ func (d *Desk) enclose(l *lease.Lease) (note string, err error) {
 
 // IsolatedBy returns what keeps the process of a lease from other devices, or "" if only
 // its environment does.
-func (d *Desk) IsolatedBy(l *lease.Lease) string {
-	if d.Groups != nil && d.Groups.Encloses(l.Fence) {
+func (d *equipper) IsolatedBy(l *lease.Lease) string {
+	if d.groups != nil && d.groups.Encloses(l.Fence) {
 		return launch.ByCgroup
 	}
 	return ""

@@ -13,11 +13,11 @@ import (
 // A request that names its device does not care what the others are.
 func TestDevicesForMPS(t *testing.T) {
 	o := open(t, "2xh200")
-	one, err := o.where(&wish{LeaseRequest: api.LeaseRequest{GPU: "1"}})
-	if got := o.candidates(one.named); err != nil || len(got) != 1 || got[0].Index != 1 {
+	one, err := o.Leases.where(&wish{LeaseRequest: api.LeaseRequest{GPU: "1"}})
+	if got := o.Devices.candidates(one.named); err != nil || len(got) != 1 || got[0].Index != 1 {
 		t.Errorf("by name there are %+v, %v", got, err)
 	}
-	if got := o.candidates(nil); len(got) != 2 {
+	if got := o.Devices.candidates(nil); len(got) != 2 {
 		t.Errorf("in all there are %+v", got)
 	}
 	whole := gpu.Device{UUID: "GPU-a", Vendor: gpu.NVIDIA}
@@ -64,12 +64,12 @@ func TestRung(t *testing.T) {
 		{name: "no wish", request: api.LeaseRequest{Memory: 1}, want: launch.Watchdog},
 	} {
 		o.mps.missing = test.missing
-		got, err := o.rung(&wish{LeaseRequest: test.request}, lease.ByProcess, nil, test.request.Memory > 0)
+		got, err := o.Leases.equip.rung(&wish{LeaseRequest: test.request}, lease.ByProcess, nil, test.request.Memory > 0)
 		if got != test.want || codeOf(err) != test.code {
 			t.Errorf("%s: %q, %v, want %q, %q", test.name, got, err, test.want, test.code)
 		}
 	}
-	if got, _ := o.rung(&wish{}, lease.ByName, nil, true); got != launch.None {
+	if got, _ := o.Leases.equip.rung(&wish{}, lease.ByName, nil, true); got != launch.None {
 		t.Errorf("a lease that is bound to no process is held by %q", got)
 	}
 }

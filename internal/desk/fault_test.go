@@ -21,25 +21,28 @@ import (
 func TestABugInTheLeaseOfAJobHoldsThatJob(t *testing.T) {
 	told := make(chan gpu.Event, 8)
 	o := open(t, "2xrtx-4060")
-	o.Faults = &fault.Faults{Log: slog.New(slog.DiscardHandler), Publish: func(e gpu.Event) { told <- e }}
-	working := o.Config
-	o.Config = func() *config.Config { panic("a mistake") }
+	o.parts.Faults = &fault.Faults{Log: slog.New(slog.DiscardHandler), Publish: func(e gpu.Event) { told <- e }}
+	o.remake()
+	working := o.parts.Config
+	o.parts.Config = func() *config.Config { panic("a mistake") }
+	o.remake()
 
 	ada := lease.Holder{UID: 1000, User: "ada"}
 	task := keeper.AskOf(&job.Spec{UID: ada.UID, User: ada.User, Lease: api.LeaseRequest{Memory: 100}}, "train-1", time.Time{}, 0)
-	_, err := runLeases{o.Desk}.Acquire(t.Context(), task)
+	_, err := runLeases{o.Leases}.Acquire(t.Context(), task)
 	if broken := (*fault.Error)(nil); !errors.As(err, &broken) {
 		t.Errorf("the job hears %v", err)
 	}
 	if e := <-told; e.Code != gpu.EventInternalFault || e.User != "ada" {
 		t.Errorf("the event is %+v", e)
 	}
-	o.Config = working
+	o.parts.Config = working
+	o.remake()
 	other := local(t, 1001, "eve", access.User)
-	if _, err := o.Acquire(t.Context(), other, api.LeaseRequest{ID: "mine", Memory: 100, Binding: "named"}); err != nil {
+	if _, err := o.Leases.Acquire(t.Context(), other, api.LeaseRequest{ID: "mine", Memory: 100, Binding: "named"}); err != nil {
 		t.Errorf("another user is refused: %v", err)
 	}
-	if _, err := (runLeases{o.Desk}).Acquire(t.Context(), task); err != nil {
+	if _, err := (runLeases{o.Leases}).Acquire(t.Context(), task); err != nil {
 		t.Errorf("the job is refused when the bug is gone: %v", err)
 	}
 }

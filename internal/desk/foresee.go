@@ -5,15 +5,20 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// foresight keeps the last look ahead for a moment: many callers ask about the same
-// queue.
-type foresight struct {
+// Foresight says when requests will be granted. It keeps the last look ahead for a moment:
+// many callers ask about the same queue.
+type Foresight struct {
+	ledger *ledger.Ledger
+	peaks  *peaks.Peaks
+	config func() *config.Config
+
 	asking sync.Mutex // held while somebody looks ahead for a request that does not wait
 
 	mu                   sync.Mutex // guards what follows
@@ -36,27 +41,26 @@ const (
 // Estimate returns when the waiting request with a key will probably be granted. It
 // returns nil if nothing is known of the request, or if the queue is too long to look
 // ahead.
-func (d *Desk) Estimate(k lease.Key) *api.Estimate {
-	f := &d.foresight
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if now := time.Now(); now.Sub(f.at) > foresightKept {
-		f.earlier = newEarlier(d.Peaks)
-		f.likely, f.late, f.latest = d.Ledger.Foresee(now, f.earlier.lasts(likelyShare), ledger.Nobody), d.Ledger.Foresee(now, f.earlier.lasts(lateShare), ledger.Again), nil
-		for _, one := range f.likely {
+func (d *Foresight) Estimate(k lease.Key) *api.Estimate {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now := time.Now(); now.Sub(d.at) > foresightKept {
+		d.earlier = newEarlier(d.peaks)
+		d.likely, d.late, d.latest = d.ledger.Foresee(now, d.earlier.lasts(likelyShare), ledger.Nobody), d.ledger.Foresee(now, d.earlier.lasts(lateShare), ledger.Again), nil
+		for _, one := range d.likely {
 			if one.At.IsZero() {
-				f.latest = d.Ledger.Foresee(now, atMost, ledger.Nobody)
+				d.latest = d.ledger.Foresee(now, atMost, ledger.Nobody)
 				break
 			}
 		}
-		f.at = time.Now()
+		d.at = time.Now()
 	}
-	likely, found := f.likely[k]
+	likely, found := d.likely[k]
 	if !found {
 		return nil
 	}
-	e := f.earlier.estimate(likely, f.late[k], f.latest[k])
-	if passed := d.Ledger.Passed(k); e.Unknown != "" && passed > 0 {
+	e := d.earlier.estimate(likely, d.late[k], d.latest[k])
+	if passed := d.ledger.Passed(k); e.Unknown != "" && passed > 0 {
 		e.Unknown += ", and " + words.Count(passed, "other") + " passed it meanwhile"
 	}
 	return e
@@ -64,23 +68,22 @@ func (d *Desk) Estimate(k lease.Key) *api.Estimate {
 
 // Limited returns why a quota or a limit keeps a waiting request, however much room there
 // is; nil if none does.
-func (d *Desk) Limited(k lease.Key) error {
-	f := &d.foresight
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if now := time.Now(); now.Sub(f.limitedAt) > foresightKept {
-		f.limited, f.limitedAt = d.Ledger.Limited(), now
+func (d *Foresight) Limited(k lease.Key) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now := time.Now(); now.Sub(d.limitedAt) > foresightKept {
+		d.limited, d.limitedAt = d.ledger.Limited(), now
 	}
-	return f.limited[k]
+	return d.limited[k]
 }
 
 // unknownStart says why nobody knows when a request would start; "" if it starts now, or if
 // that is known. Unlike estimateNew, it takes no look ahead.
-func (d *Desk) unknownStart(r lease.Request) string {
-	if d.Ledger.Fits(r) {
+func (d *Foresight) unknownStart(r lease.Request) string {
+	if d.ledger.Fits(r) {
 		return ""
 	}
-	unknown, because := d.Ledger.StartUnknown(r)
+	unknown, because := d.ledger.StartUnknown(r)
 	if !unknown {
 		return ""
 	}
@@ -88,7 +91,7 @@ func (d *Desk) unknownStart(r lease.Request) string {
 	if because != nil {
 		text = "nobody knows when it starts, because " + because.ID + " has no time limit"
 	}
-	if d.Config().Queue.Unknown == "pass" {
+	if d.config().Queue.Unknown == "pass" {
 		text += "; others pass it meanwhile"
 	}
 	return text
@@ -96,19 +99,19 @@ func (d *Desk) unknownStart(r lease.Request) string {
 
 // estimateNew returns when a request would be granted that does not wait yet. It looks
 // ahead for one caller at a time.
-func (d *Desk) estimateNew(r lease.Request) *api.Estimate {
-	d.foresight.asking.Lock()
-	defer d.foresight.asking.Unlock()
-	now, runs := time.Now(), newEarlier(d.Peaks)
-	likely, err := d.Ledger.ForeseeNew(now, r, runs.lasts(likelyShare), ledger.Nobody)
+func (d *Foresight) estimateNew(r lease.Request) *api.Estimate {
+	d.asking.Lock()
+	defer d.asking.Unlock()
+	now, runs := time.Now(), newEarlier(d.peaks)
+	likely, err := d.ledger.ForeseeNew(now, r, runs.lasts(likelyShare), ledger.Nobody)
 	if err != nil {
 		return &api.Estimate{Unknown: err.Error()}
 	}
 	var late, latest ledger.Foreseen // without a time if it fails
 	if likely.At.IsZero() {
-		latest, _ = d.Ledger.ForeseeNew(now, r, atMost, ledger.Nobody)
+		latest, _ = d.ledger.ForeseeNew(now, r, atMost, ledger.Nobody)
 	} else {
-		late, _ = d.Ledger.ForeseeNew(now, r, runs.lasts(lateShare), ledger.Again)
+		late, _ = d.ledger.ForeseeNew(now, r, runs.lasts(lateShare), ledger.Again)
 	}
 	return runs.estimate(likely, late, latest)
 }

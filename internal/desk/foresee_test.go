@@ -190,7 +190,7 @@ func replay(t *testing.T, seed uint64, who func(*rand.Rand) (string, gpu.MiB)) (
 			known.Add(peaks.KeyOf(found.Holder), peaks.Run{Seconds: takes.Seconds(), Kind: peaks.KindOf(found.Lease)}, time.Now())
 		}()
 		synctest.Wait()
-		said := d.Estimate(r.Key())
+		said := d.Foresight.Estimate(r.Key())
 		go func() {
 			<-waits
 			one := foretold{asked: asked, granted: <-granted}

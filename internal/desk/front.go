@@ -26,11 +26,11 @@ type Front interface {
 
 // FrontState returns how the front is, or nil if there is to be none. Only operators see
 // why it does not run.
-func (d *Desk) FrontState(by access.Actor) *api.FrontState {
-	if d.Front == nil {
+func (d *Services) FrontState(by access.Actor) *api.FrontState {
+	if d.front == nil {
 		return nil
 	}
-	s := d.Front.State()
+	s := d.front.State()
 	if s != nil && s.Why != "" && access.May(by, access.Inspect, access.Everything()) != nil {
 		s.Why = "it does not run; operators see why"
 	}
@@ -39,9 +39,9 @@ func (d *Desk) FrontState(by access.Actor) *api.FrontState {
 
 // isFront refuses everybody but the front: it calls over the Unix socket as the user that
 // it runs as, from the namespaces of the machine and without a token.
-func (d *Desk) isFront(by *Caller) error {
-	if d.Services != nil && d.Front != nil && by.Door == access.Socket && by.Token == "" && by.Certain {
-		if uid, runs := d.Front.User(); runs && uid == by.UID {
+func (d *Services) isFront(by *Caller) error {
+	if d.owner != nil && d.front != nil && by.Door == access.Socket && by.Token == "" && by.Certain {
+		if uid, runs := d.front.User(); runs && uid == by.UID {
 			return nil
 		}
 	}
@@ -49,48 +49,48 @@ func (d *Desk) isFront(by *Caller) error {
 }
 
 // FrontOrders sends orders to a front until ctx ends, send fails, or the front asks again.
-func (d *Desk) FrontOrders(ctx context.Context, by Caller, front string, send func(api.FrontOrder) error) error {
+func (d *Services) FrontOrders(ctx context.Context, by Caller, front string, send func(api.FrontOrder) error) error {
 	if err := d.isFront(&by); err != nil {
 		return err
 	}
-	err := d.Services.Orders(ctx, front, send)
+	err := d.owner.Orders(ctx, front, send)
 	if !errors.Is(err, owner.ErrReplaced) { // the stream that came after it says where the front listens
-		d.Front.Seen(front, "")
+		d.front.Seen(front, "")
 	}
 	return err
 }
 
 // FrontReports takes in what a front reports.
-func (d *Desk) FrontReports(by Caller, r api.FrontReports) error {
+func (d *Services) FrontReports(by Caller, r api.FrontReports) error {
 	if err := d.isFront(&by); err != nil {
 		return err
 	}
-	d.Front.Seen(r.Front, r.Listen)
-	return d.Services.Report(r)
+	d.front.Seen(r.Front, r.Listen)
+	return d.owner.Report(r)
 }
 
 // FrontBring brings a service for a front, and returns when it is open. It returns an
 // *owner.Refusal if it does not come, and at once if it is asked for what the service waits.
-func (d *Desk) FrontBring(ctx context.Context, by Caller, b api.FrontBring) (api.FrontBrought, error) {
+func (d *Services) FrontBring(ctx context.Context, by Caller, b api.FrontBring) (api.FrontBrought, error) {
 	if err := d.isFront(&by); err != nil {
 		return api.FrontBrought{}, err
 	}
 	if b.Waited > 0 {
-		return api.FrontBrought{}, d.lateService(by.Actor, b.Service, time.Duration(b.Waited*float64(time.Second)))
+		return api.FrontBrought{}, d.late(by.Actor, b.Service, time.Duration(b.Waited*float64(time.Second)))
 	}
-	return d.Services.Bring(ctx, b)
+	return d.owner.Bring(ctx, b)
 }
 
-// lateService says why a service has not come while a request waited for it. The front lets
+// late says why a service has not come while a request waited for it. The front lets
 // nobody in whose role is less than that of a user, so all who read it may know the names of
 // users.
-func (d *Desk) lateService(by access.Actor, name string, waited time.Duration) error {
-	s, err := d.service(name)
+func (d *Services) late(by access.Actor, name string, waited time.Duration) error {
+	s, err := d.find(name)
 	if err != nil {
 		return err
 	}
 	by.Role = max(by.Role, access.User)
-	s = d.seenService(by, s)
+	s = d.seen(by, s)
 	text := fmt.Sprintf("The service %s did not come within its start_timeout of %s: ", s.Name, words.Duration(waited))
 	switch {
 	case s.State == "starting":
@@ -109,4 +109,4 @@ func (d *Desk) lateService(by access.Actor, name string, waited time.Duration) e
 const lateAgain = 10 * time.Second
 
 // FrontCalled refuses a caller who is not the front, and may not ask who others are.
-func (d *Desk) FrontCalled(by Caller) error { return d.isFront(&by) }
+func (d *Services) FrontCalled(by Caller) error { return d.isFront(&by) }

@@ -133,7 +133,7 @@ type Hogging struct {
 
 // hogging returns the leases that do not use what they hold while somebody waits for it,
 // the largest first.
-func (d *Desk) hogging(page ledger.Page, now time.Time) []Hogging {
+func (d *Attention) hogging(page ledger.Page, now time.Time) []Hogging {
 	var late []placement.Placed
 	for _, w := range page.Waiting {
 		if now.Sub(w.Requested) >= hogWait && !w.Absent {
@@ -171,7 +171,7 @@ func (d *Desk) hogging(page ledger.Page, now time.Time) []Hogging {
 
 // waitsFor reports whether a request waits for what a lease holds: memory or slots on a
 // device that it may have.
-func (d *Desk) waitsFor(r *lease.Request, held *lease.Lease) bool {
+func (d *Attention) waitsFor(r *lease.Request, held *lease.Lease) bool {
 	if r.Into == held.Fence || r.ParentFence == held.Fence {
 		return false
 	}
@@ -179,27 +179,27 @@ func (d *Desk) waitsFor(r *lease.Request, held *lease.Lease) bool {
 		if !(p.Memory > 0 && r.Memory > 0 || p.Slots > 0 && r.Slots > 0) || len(r.Only) > 0 && !slices.Contains(r.Only, p.GPU) {
 			return false
 		}
-		on, known := d.Monitor.Find(p.GPU)
+		on, known := d.monitor.Find(p.GPU)
 		return known && r.Where.Meets(&on.Device)
 	})
 }
 
 // used returns a lease with what is known about its use, and the most that it has used on
 // one device.
-func (d *Desk) used(held ledger.Held) (api.Lease, gpu.MiB) {
+func (d *Attention) used(held ledger.Held) (api.Lease, gpu.MiB) {
 	l := LeaseOf(held)
-	d.Whereabouts(&l, false)
-	d.addIdle(&l, held.Fence)
-	if d.Peaks == nil {
+	d.leases.Whereabouts(&l, false)
+	d.leases.addIdle(&l, held.Fence)
+	if d.peaks == nil {
 		return l, 0
 	}
-	peak, _ := d.Peaks.Most(held.Fence)
+	peak, _ := d.peaks.Most(held.Fence)
 	return l, peak
 }
 
 // UnusedOf says that a lease does not use what it holds, or returns "".
-func (d *Desk) UnusedOf(k lease.Key, now time.Time) string {
-	held, stands := d.Ledger.Find(k)
+func (d *Attention) UnusedOf(k lease.Key, now time.Time) string {
+	held, stands := d.ledger.Find(k)
 	if !stands {
 		return ""
 	}
@@ -209,7 +209,7 @@ func (d *Desk) UnusedOf(k lease.Key, now time.Time) string {
 
 // HogOf returns a lease that may be a hog, without those who wait. L is the lease as the
 // caller sees it.
-func (d *Desk) HogOf(h Hogging, l api.Lease, yours bool) Hog {
+func (d *Attention) HogOf(h Hogging, l api.Lease, yours bool) Hog {
 	of, peak := d.used(h.Held)
 	l.State, l.Idle = of.State, of.Idle
 	return Hog{Lease: l, Peak: peak, Yours: yours}

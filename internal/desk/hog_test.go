@@ -13,11 +13,11 @@ import (
 func TestTroublesFindWhoIsInTheWay(t *testing.T) {
 	o := open(t, "2xrtx-4090")
 	by := self(t)
-	devices := o.Monitor.Readings()
-	if _, err := o.Acquire(t.Context(), by, api.LeaseRequest{ID: "big", Memory: 20 << 10, GPU: gpu.Ref(devices[0].Device.UUID), Binding: "named", Timeout: gpu.Some(0.0)}); err != nil {
+	devices := o.parts.Monitor.Readings()
+	if _, err := o.Leases.Acquire(t.Context(), by, api.LeaseRequest{ID: "big", Memory: 20 << 10, GPU: gpu.Ref(devices[0].Device.UUID), Binding: "named", Timeout: gpu.Some(0.0)}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := o.Acquire(t.Context(), by, api.LeaseRequest{ID: "full", Memory: 20 << 10, GPU: gpu.Ref(devices[1].Device.UUID), Binding: "named", Timeout: gpu.Some(0.0)}); err != nil {
+	if _, err := o.Leases.Acquire(t.Context(), by, api.LeaseRequest{ID: "full", Memory: 20 << 10, GPU: gpu.Ref(devices[1].Device.UUID), Binding: "named", Timeout: gpu.Some(0.0)}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, leave := context.WithCancel(t.Context())
@@ -32,15 +32,15 @@ func TestTroublesFindWhoIsInTheWay(t *testing.T) {
 	defer o.listen(nil)
 	for id, on := range map[string]gpu.Ref{"anywhere": "", "there": gpu.Ref(devices[1].Device.UUID)} {
 		go func() {
-			_, _ = o.Acquire(ctx, by, api.LeaseRequest{ID: id, Memory: 10 << 10, GPU: on, Binding: "named", Timeout: gpu.Some(3600.0)})
+			_, _ = o.Leases.Acquire(ctx, by, api.LeaseRequest{ID: id, Memory: 10 << 10, GPU: on, Binding: "named", Timeout: gpu.Some(3600.0)})
 			left <- struct{}{}
 		}()
 		<-waiting
 	}
-	if found := o.Troubles(time.Now()).Hogs; len(found) != 0 {
+	if found := o.Attention.Troubles(time.Now()).Hogs; len(found) != 0 {
 		t.Errorf("at once: %+v", found)
 	}
-	found := o.Troubles(time.Now().Add(time.Hour)).Hogs
+	found := o.Attention.Troubles(time.Now().Add(time.Hour)).Hogs
 	if len(found) != 2 {
 		t.Fatalf("after an hour: %+v", found)
 	}

@@ -43,8 +43,10 @@ func (g *groups) Enclose(id process.ID, fence uint64, minors []int) (bool, error
 // says about isolation.
 func isolating(t *testing.T, setting string) (*office, *groups) {
 	o, g := open(t, "2xh200"), &groups{enclosed: map[uint64][]int{}}
-	o.Groups = g
-	o.Config = gpuConfig(config.GPU{Context: 500, Isolation: setting})
+	o.parts.Groups = g
+	o.remake()
+	o.parts.Config = gpuConfig(config.GPU{Context: 500, Isolation: setting})
+	o.remake()
 	return o, g
 }
 
@@ -80,12 +82,12 @@ func TestIsolation(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			o, g := isolating(t, test.setting)
 			g.missing, g.fails = test.missing, test.fails
-			l, err := o.Acquire(t.Context(), self(t), test.request)
+			l, err := o.Leases.Acquire(t.Context(), self(t), test.request)
 			if codeOf(err) != test.code {
 				t.Fatalf("refused with %v, want %q", err, test.code)
 			}
 			if err != nil {
-				if held := o.Ledger.View().Leases; len(held) != 0 {
+				if held := o.parts.Ledger.View().Leases; len(held) != 0 {
 					t.Errorf("it still holds %+v", held)
 				}
 				return
@@ -106,7 +108,7 @@ func TestIsolation(t *testing.T) {
 // A lease over several devices opens all of them, and no others.
 func TestIsolationOnSeveralDevices(t *testing.T) {
 	o, g := isolating(t, "env")
-	l, err := o.Acquire(t.Context(), self(t), api.LeaseRequest{Binding: "process", GPUs: 2, Isolation: "cgroup"})
+	l, err := o.Leases.Acquire(t.Context(), self(t), api.LeaseRequest{Binding: "process", GPUs: 2, Isolation: "cgroup"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,11 +122,11 @@ func TestIsolationOnSeveralDevices(t *testing.T) {
 func TestIsolationOfAWorker(t *testing.T) {
 	o, g := isolating(t, "cgroup")
 	by := self(t)
-	slot, err := o.Acquire(t.Context(), by, api.LeaseRequest{Binding: "process", GPU: "0", Slots: gpu.Some(1)})
+	slot, err := o.Leases.Acquire(t.Context(), by, api.LeaseRequest{Binding: "process", GPU: "0", Slots: gpu.Some(1)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	worker, err := o.Acquire(t.Context(), by, api.LeaseRequest{Binding: "process", GPU: "0", Slots: gpu.Some(0), Memory: 1024, Parent: slot.ID, Enforce: "auto"})
+	worker, err := o.Leases.Acquire(t.Context(), by, api.LeaseRequest{Binding: "process", GPU: "0", Slots: gpu.Some(0), Memory: 1024, Parent: slot.ID, Enforce: "auto"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,14 +144,14 @@ func TestIsolationOfAWorker(t *testing.T) {
 	t.Cleanup(func() { _ = in.Close(); _ = child.Wait() })
 	pid := child.Process.Pid
 	g.fails = errors.New("it cannot be moved")
-	if _, err := o.Bind(t.Context(), by, lease.Name{ID: worker.ID}, api.Bind{PID: pid, Isolation: "cgroup"}); codeOf(err) != isolationUnavailable {
+	if _, err := o.Leases.Bind(t.Context(), by, lease.Name{ID: worker.ID}, api.Bind{PID: pid, Isolation: "cgroup"}); codeOf(err) != isolationUnavailable {
 		t.Errorf("a worker that cannot be moved: %v", err)
 	}
 	g.fails = nil
-	if l, err := o.Bind(t.Context(), by, lease.Name{ID: worker.ID}, api.Bind{PID: pid}); err != nil || l.IsolatedBy != "" || len(g.moved) > 0 {
+	if l, err := o.Leases.Bind(t.Context(), by, lease.Name{ID: worker.ID}, api.Bind{PID: pid}); err != nil || l.IsolatedBy != "" || len(g.moved) > 0 {
 		t.Errorf("a worker that nobody isolates: %q, %v, moved %v", l.IsolatedBy, err, g.moved)
 	}
-	l, err := o.Bind(t.Context(), by, lease.Name{ID: worker.ID}, api.Bind{PID: pid, Isolation: "cgroup"})
+	l, err := o.Leases.Bind(t.Context(), by, lease.Name{ID: worker.ID}, api.Bind{PID: pid, Isolation: "cgroup"})
 	if err != nil || l.IsolatedBy != "cgroup" || !slices.Equal(g.moved, []int{pid}) {
 		t.Errorf("isolated by %q, %v, moved %v", l.IsolatedBy, err, g.moved)
 	}
@@ -159,9 +161,10 @@ func TestIsolationOfAWorker(t *testing.T) {
 // receipt needs.
 func TestIsolationIsExplained(t *testing.T) {
 	o, g := isolating(t, "env")
-	o.ClearedBy = func(devices []gpu.Device) string { return "driver, checked 2026-11-15" }
+	o.parts.ClearedBy = func(devices []gpu.Device) string { return "driver, checked 2026-11-15" }
+	o.remake()
 	b := api.LeaseRequest{Binding: "process", GPUs: 1, Memory: 1024, Isolation: "cgroup", Enforce: "auto"}
-	e, err := o.Explain(self(t), b)
+	e, err := o.Leases.Explain(self(t), b)
 	would := e.Grant
 	if err != nil || would == nil || len(g.moved) > 0 {
 		t.Fatalf("%+v, %v, moved %v", would, err, g.moved)
@@ -170,7 +173,7 @@ func TestIsolationIsExplained(t *testing.T) {
 		t.Errorf("a launcher is told %+v", would.Launch)
 	}
 	g.missing = errors.New("there are no control groups")
-	if _, err := o.Explain(self(t), b); codeOf(err) != isolationUnavailable {
+	if _, err := o.Leases.Explain(self(t), b); codeOf(err) != isolationUnavailable {
 		t.Errorf("without groups: %v", err)
 	}
 }

@@ -16,30 +16,35 @@ import (
 )
 
 // jobLeases is the way of the keeper of jobs to leases.
-type jobLeases struct{ runLeases }
+type jobLeases struct {
+	runLeases
+	jobs *Jobs
+}
 
-// RunJobs runs jobs until ctx ends.
-func (d *Desk) RunJobs(ctx context.Context) error { return d.Jobs.Run(ctx, jobLeases{runLeases{d}}) }
+// Run runs jobs until ctx ends.
+func (d *Jobs) Run(ctx context.Context) error {
+	return d.keeper.Run(ctx, jobLeases{runLeases{d.leases}, d})
+}
 
 // Signal implements keeper.Leases.
 func (l jobLeases) Signal(k lease.Key, fence uint64, minder int, name string) {
 	signal, known := process.SignalOf(name)
-	held := l.desk.Ledger.Lease(k, fence)
+	held := l.leases.ledger.Lease(k, fence)
 	if !known || held == nil {
 		return
 	}
-	mandate := kinship.MandateOf(l.desk.asUser(held.Holder.UID, held.Holder.User, held.Holder.Name).Actor)
-	for _, id := range l.desk.Ledger.Members(k, fence) {
+	mandate := kinship.MandateOf(l.leases.people.asUser(held.Holder.UID, held.Holder.User, held.Holder.Name).Actor)
+	for _, id := range l.leases.ledger.Members(k, fence) {
 		if id.PID == minder { // it has to see how they end
 			continue
 		}
-		_ = l.desk.Processes.Signal(mandate, id, signal) // it may have ended
+		_ = l.leases.processes.Signal(mandate, id, signal) // it may have ended
 	}
 }
 
 // Ends implements keeper.Leases.
 func (l jobLeases) Ends(k lease.Key, fence uint64) (time.Time, bool) {
-	held := l.desk.Ledger.Lease(k, fence)
+	held := l.leases.ledger.Lease(k, fence)
 	if held == nil {
 		return time.Time{}, false
 	}
@@ -48,12 +53,12 @@ func (l jobLeases) Ends(k lease.Key, fence uint64) (time.Time, bool) {
 
 // Learn implements keeper.Leases.
 func (l jobLeases) Learn(s *job.Spec, id string, o *job.Outcome, t *job.Task) (complete bool) {
-	defer l.desk.Faults.Catch(s.User, "measuring what "+id+" used", func(error) { complete = true })
-	d, fence := l.desk, t.Fence
-	if energy, known := d.UsedBy(fence).Get(); known {
+	defer l.leases.faults.Catch(s.User, "measuring what "+id+" used", func(error) { complete = true })
+	d, fence := l.jobs, t.Fence
+	if energy, known := d.devices.EnergyOf(fence).Get(); known {
 		t.Energy = gpu.Some(float64(energy))
 	}
-	used := d.Peaks.Used(fence)
+	used := d.leases.peaks.Used(fence)
 	if used.Samples > 0 {
 		t.Peak = gpu.Some(used.Peak)
 	}
@@ -72,8 +77,8 @@ func (l jobLeases) Learn(s *job.Spec, id string, o *job.Outcome, t *job.Task) (c
 	}
 	complete = true
 	for _, uuid := range t.Devices {
-		if r, found := d.Monitor.Find(uuid); found && !r.Sample.Time.After(o.Time) {
-			complete = complete && !d.Monitor.Running()
+		if r, found := d.monitor.Find(uuid); found && !r.Sample.Time.After(o.Time) {
+			complete = complete && !d.monitor.Running()
 			continue
 		}
 		o.OutOfMemory = cmp.Or(o.OutOfMemory, d.ranOut(uuid, o.Time))
@@ -83,13 +88,13 @@ func (l jobLeases) Learn(s *job.Spec, id string, o *job.Outcome, t *job.Task) (c
 
 // askWatchdog adds to the end of a run that the watchdog brought it about. A program that
 // went on for a while after one of its processes was ended has ended for another reason.
-func (d *Desk) askWatchdog(fence uint64, o *job.Outcome) {
-	if d.Watchdog == nil {
+func (d *Jobs) askWatchdog(fence uint64, o *job.Outcome) {
+	if d.watchdog == nil {
 		return
 	}
-	e := d.Watchdog.Ended(fence)
+	e := d.watchdog.Ended(fence)
 	switch {
-	case o.Time.After(e.At.Add(d.Config().Optimization.DeallocationTimeout + noticed)):
+	case o.Time.After(e.At.Add(d.config().Optimization.DeallocationTimeout + noticed)):
 	case e.OverLimit:
 		o.OverLimit = e.Why
 	default:
@@ -102,8 +107,8 @@ const noticed = 5 * time.Second
 
 // faultOf returns the fault that a device had between two moments, if the device is not
 // trusted again since. An instance shares the faults of its device.
-func (d *Desk) faultOf(uuid string, from, to time.Time) string {
-	r, found := d.Monitor.Find(uuid)
+func (d *Jobs) faultOf(uuid string, from, to time.Time) string {
+	r, found := d.monitor.Find(uuid)
 	if !found {
 		return ""
 	}
@@ -119,17 +124,17 @@ func (d *Desk) faultOf(uuid string, from, to time.Time) string {
 // ranOut says how much of the memory of a device was in use when a program on it ended, if
 // that was all of it. It returns "" otherwise. The device must have been measured since
 // then.
-func (d *Desk) ranOut(uuid string, end time.Time) string {
-	c := d.Config().GPU
-	samples := d.Monitor.History(uuid, end.Add(-2*c.MonitorInterval-time.Second), 0)
+func (d *Jobs) ranOut(uuid string, end time.Time) string {
+	c := d.config().GPU
+	samples := d.monitor.History(uuid, end.Add(-2*c.MonitorInterval-time.Second), 0)
 	// Its memory may be free a while before its end is written down.
 	samples = slices.DeleteFunc(samples, func(s gpu.Sample) bool { return s.Time.After(end) || !thermal.Exhausted(c.For(uuid).Thresholds, &s) })
 	if len(samples) == 0 {
 		return ""
 	}
-	last, on := &samples[len(samples)-1], d.Ledger.Sum(uuid).Device
+	last, on := &samples[len(samples)-1], d.ledger.Sum(uuid).Device
 	var strangers gpu.MiB
-	for _, p := range d.Ledger.Processes(uuid) {
+	for _, p := range d.ledger.Processes(uuid) {
 		if p.Lease == nil {
 			strangers += p.Memory
 		}
@@ -144,9 +149,9 @@ func (d *Desk) ranOut(uuid string, end time.Time) string {
 // Taken implements keeper.Leases.
 func (l jobLeases) Taken(s *job.Spec) bool {
 	of := lease.Holder{UID: s.UID, User: s.User}.Owner()
-	taken := l.desk.Ledger.Taken(of, s.ID())
+	taken := l.leases.ledger.Taken(of, s.ID())
 	for i := 0; i < s.Tasks() && s.Many() && !taken; i++ {
-		taken = l.desk.Ledger.Taken(of, s.TaskID(i))
+		taken = l.leases.ledger.Taken(of, s.TaskID(i))
 	}
 	return taken
 }

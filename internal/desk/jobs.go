@@ -18,10 +18,14 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/enforce/watchdog"
+	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/job"
 	"github.com/berth-gpu/berth/internal/job/keeper"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/audit"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/minder"
 	"github.com/berth-gpu/berth/internal/process/runs"
@@ -36,9 +40,25 @@ type Logs interface {
 	CanLimit() error
 }
 
+// Jobs are the programs that berth runs for its users.
+type Jobs struct {
+	leases    *Leases
+	devices   *Devices
+	foresight *Foresight
+
+	keeper    *keeper.Keeper // nil if this daemon runs no jobs
+	logs      Logs           // nil if this daemon runs no programs
+	ledger    *ledger.Ledger
+	monitor   *monitor.Monitor
+	watchdog  *watchdog.Watchdog // nil if nothing ends programs that use too much
+	processes process.Table
+	config    func() *config.Config
+	record    recorder
+}
+
 // mayRun refuses a caller for whom no program may be run.
-func (d *Desk) mayRun(by *Caller) error {
-	return refuseRun(by, d.Jobs == nil || d.Config().Jobs == "off", os.Geteuid(), d.Processes.SeesOurFiles)
+func (d *Jobs) mayRun(by *Caller) error {
+	return refuseRun(by, d.keeper == nil || d.config().Jobs == "off", os.Geteuid(), d.processes.SeesOurFiles)
 }
 
 // refuseRun refuses a caller for whom a daemon of some user runs no program.
@@ -58,7 +78,7 @@ func refuseRun(by *Caller, off bool, daemon int, seesOurFiles func(process.ID) b
 }
 
 // Submit takes in a job, or says what would become of it.
-func (d *Desk) Submit(ctx context.Context, by Caller, w api.JobRequest) (api.Job, error) {
+func (d *Jobs) Submit(ctx context.Context, by Caller, w api.JobRequest) (api.Job, error) {
 	if err := d.mayRun(&by); err != nil {
 		return api.Job{}, Refused(err)
 	}
@@ -70,7 +90,7 @@ func (d *Desk) Submit(ctx context.Context, by Caller, w api.JobRequest) (api.Job
 }
 
 // take takes in a job that was checked.
-func (d *Desk) take(ctx context.Context, by *Caller, s job.Spec, environment []string, dry bool) (api.Job, error) {
+func (d *Jobs) take(ctx context.Context, by *Caller, s job.Spec, environment []string, dry bool) (api.Job, error) {
 	if err := keeper.Fits(&s); err != nil {
 		return api.Job{}, refusedJob(err)
 	}
@@ -86,15 +106,15 @@ func (d *Desk) take(ctx context.Context, by *Caller, s job.Spec, environment []s
 	}
 	warning := ""
 	if !s.Hold && !afterOthers(&s) && !s.Begin.After(time.Now()) {
-		warning = d.unknownStart(request) // now: afterwards it would wait for the job itself
+		warning = d.foresight.unknownStart(request) // now: afterwards it would wait for the job itself
 	}
 	by.aside()
-	taken, err := d.Jobs.Submit(s, environment, lease.ByOf(by.Actor))
+	taken, err := d.keeper.Submit(s, environment, lease.ByOf(by.Actor))
 	by.back(ctx)
 	if err != nil {
 		return api.Job{}, refusedJob(err)
 	}
-	shown, err := d.Jobs.Show(job.Ref{Number: taken.Number})
+	shown, err := d.keeper.Show(job.Ref{Number: taken.Number})
 	if err != nil {
 		return api.Job{}, refusedJob(err)
 	}
@@ -107,14 +127,14 @@ func (d *Desk) take(ctx context.Context, by *Caller, s job.Spec, environment []s
 func afterOthers(s *job.Spec) bool { return len(s.After)+len(s.AfterAny)+len(s.AfterFailed) > 0 }
 
 // estimateJob returns when the first task of a job would begin that is not submitted yet.
-func (d *Desk) estimateJob(s *job.Spec, r lease.Request) *api.Estimate {
+func (d *Jobs) estimateJob(s *job.Spec, r lease.Request) *api.Estimate {
 	switch {
 	case s.Hold:
 		return &api.Estimate{Unknown: "it is held until somebody lets it go"}
 	case afterOthers(s):
 		return &api.Estimate{Unknown: "it waits for other jobs"}
 	}
-	e := d.estimateNew(r)
+	e := d.foresight.estimateNew(r)
 	for _, at := range []*time.Time{e.Likely, e.Late, e.Latest} {
 		if at != nil {
 			*at = latest(*at, s.Begin)
@@ -125,10 +145,10 @@ func (d *Desk) estimateJob(s *job.Spec, r lease.Request) *api.Estimate {
 
 // estimateFirst returns when the first of the tasks of a job that stand in the queue will
 // probably begin. It returns nil if none stands there, or if nobody looks ahead so far.
-func (d *Desk) estimateFirst(s keeper.Shown) *api.Estimate {
+func (d *Jobs) estimateFirst(s keeper.Shown) *api.Estimate {
 	var first *api.Estimate
 	for _, id := range s.Queue {
-		e := d.Estimate(keeper.KeyOf(s.Spec, id))
+		e := d.foresight.Estimate(keeper.KeyOf(s.Spec, id))
 		if first == nil || e != nil && e.Likely != nil && (first.Likely == nil || e.Likely.Before(*first.Likely)) {
 			first = e
 		}
@@ -138,18 +158,18 @@ func (d *Desk) estimateFirst(s keeper.Shown) *api.Estimate {
 
 // couldRun returns the request for the lease of a task. It refuses a job whose lease this
 // machine can never grant, or whose limits nobody could enforce.
-func (d *Desk) couldRun(by *Caller, s *job.Spec) (lease.Request, error) {
+func (d *Jobs) couldRun(by *Caller, s *job.Spec) (lease.Request, error) {
 	if s.CPUs > 0 || s.Host > 0 {
-		if err := d.Logs.CanLimit(); err != nil {
+		if err := d.logs.CanLimit(); err != nil {
 			return lease.Request{}, because(err, Conflict, "cannot_limit", "Leave out --cpus and --host-memory (cpus, host_memory_mb). Nothing was changed.")
 		}
 	}
 	ask := keeper.AskOf(s, "", s.Submitted, s.Priority)
-	r, err := d.resolve(by, wishOf(&ask))
+	r, err := d.leases.resolve(by, wishOf(&ask))
 	if err != nil {
 		return lease.Request{}, err
 	}
-	e, err := d.Ledger.Explain(r.Request)
+	e, err := d.ledger.Explain(r.Request)
 	if err == nil && e.Refusal != nil && !e.Refusal.Ever {
 		err = e.Refusal
 	}
@@ -165,7 +185,7 @@ const (
 )
 
 // spec checks a request for a job, and returns the job without its number.
-func (d *Desk) spec(by *Caller, w *api.JobRequest) (s job.Spec, errs lease.FieldErrors) {
+func (d *Jobs) spec(by *Caller, w *api.JobRequest) (s job.Spec, errs lease.FieldErrors) {
 	wrong := func(is bool, field, format string, args ...any) {
 		if is {
 			errs = append(errs, lease.FieldError{Field: field, Detail: fmt.Sprintf(format, args...)})
@@ -211,8 +231,8 @@ func (d *Desk) spec(by *Caller, w *api.JobRequest) (s job.Spec, errs lease.Field
 		s.Begin = *w.Begin
 		wrong(time.Until(s.Begin) > 366*24*time.Hour, "begin", "is more than a year away")
 	}
-	errs = append(errs, d.tasksOf(w, &s)...)
-	errs = append(errs, d.leaseOf(by, &s)...)
+	errs = append(errs, tasksOf(w, &s)...)
+	errs = append(errs, leaseOf(by, &s)...)
 	errs = append(errs, d.refsOf(w, &s)...)
 	return s, errs
 }
@@ -223,7 +243,7 @@ func knownSignal(name string) bool {
 }
 
 // tasksOf reads the array and the parameters of a job.
-func (d *Desk) tasksOf(w *api.JobRequest, s *job.Spec) (errs lease.FieldErrors) {
+func tasksOf(w *api.JobRequest, s *job.Spec) (errs lease.FieldErrors) {
 	wrong := func(field, format string, args ...any) {
 		errs = append(errs, lease.FieldError{Field: field, Detail: fmt.Sprintf(format, args...)})
 	}
@@ -264,7 +284,7 @@ func (d *Desk) tasksOf(w *api.JobRequest, s *job.Spec) (errs lease.FieldErrors) 
 }
 
 // leaseOf checks the lease of a job, and completes it.
-func (d *Desk) leaseOf(by *Caller, s *job.Spec) (errs lease.FieldErrors) {
+func leaseOf(by *Caller, s *job.Spec) (errs lease.FieldErrors) {
 	l := &s.Lease
 	for _, f := range []struct {
 		field string
@@ -293,14 +313,14 @@ func (d *Desk) leaseOf(by *Caller, s *job.Spec) (errs lease.FieldErrors) {
 }
 
 // refsOf finds the jobs that a job waits for.
-func (d *Desk) refsOf(w *api.JobRequest, s *job.Spec) (errs lease.FieldErrors) {
+func (d *Jobs) refsOf(w *api.JobRequest, s *job.Spec) (errs lease.FieldErrors) {
 	for _, f := range []struct {
 		field string
 		ids   []string
 		into  *[]job.Ref
 	}{{"after", w.After, &s.After}, {"after_any", w.AfterAny, &s.AfterAny}, {"after_failed", w.AfterFailed, &s.AfterFailed}} {
 		for _, id := range f.ids {
-			r, _, err := d.Jobs.Seek(id)
+			r, _, err := d.keeper.Seek(id)
 			if err != nil {
 				errs = append(errs, lease.FieldError{Field: f.field, Detail: fmt.Sprintf("names %q, and there is no such job; berth jobs --all lists them", words.Cut(id, 128))})
 				continue
@@ -324,12 +344,12 @@ func refusedJob(err error) *Refusal {
 	return Refused(err)
 }
 
-// job finds a job that a caller may act on.
-func (d *Desk) job(by *Caller, verb access.Verb, id string) (job.Ref, *job.Spec, error) {
-	if d.Jobs == nil {
+// find finds a job that a caller may act on.
+func (d *Jobs) find(by *Caller, verb access.Verb, id string) (job.Ref, *job.Spec, error) {
+	if d.keeper == nil {
 		return job.Ref{}, nil, keeper.ErrUnknown
 	}
-	r, s, err := d.Jobs.Seek(id)
+	r, s, err := d.keeper.Seek(id)
 	if err == nil && verb != access.Look {
 		owner := s.User
 		if access.May(by.Actor, access.Name, access.Object{}) != nil {
@@ -352,13 +372,13 @@ const (
 	UnholdJob JobChange = "unhold"
 )
 
-// ChangeJob cancels, holds or lets go a job or a task.
-func (d *Desk) ChangeJob(ctx context.Context, by Caller, id string, what JobChange, why string) (api.Job, error) {
+// Change cancels, holds or lets go a job or a task.
+func (d *Jobs) Change(ctx context.Context, by Caller, id string, what JobChange, why string) (api.Job, error) {
 	verb := access.Hold
 	if what == CancelJob {
 		verb = access.Cancel
 	}
-	r, s, err := d.job(&by, verb, id)
+	r, s, err := d.find(&by, verb, id)
 	if err == nil && what == UnholdJob {
 		err = d.mayRun(&by)
 	}
@@ -366,14 +386,14 @@ func (d *Desk) ChangeJob(ctx context.Context, by Caller, id string, what JobChan
 		return api.Job{}, refusedJob(err)
 	}
 	act := keeper.Act{Ref: r, By: by.Actor, Why: gpu.Printable(why, 256)}
-	change := d.Jobs.Unhold
+	change := d.keeper.Unhold
 	switch what {
 	case CancelJob:
-		change = d.Jobs.Cancel
+		change = d.keeper.Cancel
 	case HoldJob:
-		change = d.Jobs.Hold
+		change = d.keeper.Hold
 	}
-	return d.jobChanged(ctx, &by, verb, s, id, map[string]string{"job": string(what)}, func() error {
+	return d.changed(ctx, &by, verb, s, id, map[string]string{"job": string(what)}, func() error {
 		if err := change(act); err != nil {
 			return fmt.Errorf("%s %s: %w", what, id, err)
 		}
@@ -381,30 +401,30 @@ func (d *Desk) ChangeJob(ctx context.Context, by Caller, id string, what JobChan
 	})
 }
 
-// jobChanged changes a job, records that if it is somebody else's, and returns the job.
-func (d *Desk) jobChanged(ctx context.Context, by *Caller, verb access.Verb, s *job.Spec, id string, after map[string]string, do func() error) (api.Job, error) {
+// changed changes a job, records that if it is somebody else's, and returns the job.
+func (d *Jobs) changed(ctx context.Context, by *Caller, verb access.Verb, s *job.Spec, id string, after map[string]string, do func() error) (api.Job, error) {
 	by.aside()
 	var err error
 	if access.Owns(by.Actor, access.Of(access.Held, s.UID, s.User)) {
 		err = do()
 	} else {
-		err = d.act(api.AuditEntry{Who: audit.Who(by.Actor), What: verb.String(), Object: api.AuditObject{Kind: "job", Owner: s.User, ID: id}, After: after}, do)
+		err = d.record.act(api.AuditEntry{Who: audit.Who(by.Actor), What: verb.String(), Object: api.AuditObject{Kind: "job", Owner: s.User, ID: id}, After: after}, do)
 	}
 	by.back(ctx)
 	if err != nil {
 		return api.Job{}, refusedJob(err)
 	}
-	return d.Job(by.Actor, id)
+	return d.Show(by.Actor, id)
 }
 
-// PrioritizeJob gives a job another priority. Owners lower it, operators set it.
-func (d *Desk) PrioritizeJob(ctx context.Context, by Caller, id string, b api.JobChange) (api.Job, error) {
-	r, s, err := d.job(&by, access.Hold, id)
+// Prioritize gives a job another priority. Owners lower it, operators set it.
+func (d *Jobs) Prioritize(ctx context.Context, by Caller, id string, b api.JobChange) (api.Job, error) {
+	r, s, err := d.find(&by, access.Hold, id)
 	if err != nil {
 		return api.Job{}, refusedJob(err)
 	}
 	priority, given := b.Priority.Get()
-	now, err := d.Jobs.Show(r)
+	now, err := d.keeper.Show(r)
 	switch {
 	case err != nil:
 		return api.Job{}, refusedJob(err)
@@ -417,18 +437,18 @@ func (d *Desk) PrioritizeJob(ctx context.Context, by Caller, id string, b api.Jo
 	case priority > now.Priority && access.May(by.Actor, access.Precede, access.Object{}) != nil:
 		return api.Job{}, Refuse(Forbidden, "not_allowed", "%s has the priority %d. You may lower it; an operator raises it. Nothing was changed.", id, now.Priority)
 	}
-	return d.jobChanged(ctx, &by, access.Hold, s, id, map[string]string{"priority": fmt.Sprint(priority)}, func() error {
-		if err := d.Jobs.Prioritize(r, priority); err != nil {
+	return d.changed(ctx, &by, access.Hold, s, id, map[string]string{"priority": fmt.Sprint(priority)}, func() error {
+		if err := d.keeper.Prioritize(r, priority); err != nil {
 			return fmt.Errorf("change the priority of %s: %w", id, err)
 		}
 		return nil
 	})
 }
 
-// RedoJob submits a job again, or those of its tasks that did not end well, under a new
+// Redo submits a job again, or those of its tasks that did not end well, under a new
 // id. Only its owner may: the new job runs as the caller.
-func (d *Desk) RedoJob(ctx context.Context, by Caller, id string, b api.JobRedo) (api.Job, error) {
-	r, old, err := d.job(&by, access.Look, id)
+func (d *Jobs) Redo(ctx context.Context, by Caller, id string, b api.JobRedo) (api.Job, error) {
+	r, old, err := d.find(&by, access.Look, id)
 	if err != nil {
 		return api.Job{}, refusedJob(err)
 	}
@@ -461,7 +481,7 @@ func (d *Desk) RedoJob(ctx context.Context, by Caller, id string, b api.JobRedo)
 			s.Array = all.Only(func(index int) bool { return again[index] })
 		}
 	}
-	environment, err := d.Jobs.Environment(old.Number)
+	environment, err := d.keeper.Environment(old.Number)
 	if err != nil {
 		return api.Job{}, because(err, Failed, "no_environment", "Its environment cannot be read; submit it anew. Nothing was submitted.")
 	}
@@ -470,12 +490,12 @@ func (d *Desk) RedoJob(ctx context.Context, by Caller, id string, b api.JobRedo)
 
 // tasksAgain returns the indexes of the tasks that a task or a job means: all, or only those
 // that did not end well.
-func (d *Desk) tasksAgain(r job.Ref, failed bool) (map[int]bool, error) {
-	shown, err := d.Jobs.Show(r)
+func (d *Jobs) tasksAgain(r job.Ref, failed bool) (map[int]bool, error) {
+	shown, err := d.keeper.Show(r)
 	if err != nil {
 		return nil, err
 	}
-	tasks := d.Jobs.Tasks(r.Number)
+	tasks := d.keeper.Tasks(r.Number)
 	if r.One || !shown.Spec.Many() {
 		tasks = slices.Values([]keeper.Shown{shown})
 	}
@@ -492,32 +512,32 @@ func (d *Desk) tasksAgain(r job.Ref, failed bool) (map[int]bool, error) {
 // kernel names, and must be the one that has locked the record of the run.
 func (d *Desk) Order(by Caller, b api.MinderRequest) (api.MinderOrder, error) {
 	switch {
-	case d.Jobs == nil || by.Door != access.Socket || by.Token != "" || by.UID != os.Geteuid():
+	case d.Jobs.keeper == nil || by.Door != access.Socket || by.Token != "" || by.UID != os.Geteuid():
 		return api.MinderOrder{}, Refuse(Forbidden, "no_minder", "Only the minder of a run gets its order.")
 	case by.Holder.PID == 0: // for want of open files, perhaps
 		return api.MinderOrder{}, Refuse(Unavailable, "no_process", "It is not known now which process asks. Ask again.")
 	}
 	minder, err := process.ID{PID: by.Holder.PID, Start: by.Holder.Start}, error(runs.ErrNoOrder)
 	var order api.MinderOrder
-	if d.Services != nil {
-		order, err = d.Services.Runs().Order(b.Run, minder)
+	if services := d.Services.owner; services != nil {
+		order, err = services.Runs().Order(b.Run, minder)
 	}
 	if errors.Is(err, runs.ErrNoOrder) { // the record that it has locked is that of a job
-		order, err = d.Jobs.Runs().Order(b.Run, minder)
+		order, err = d.Jobs.keeper.Runs().Order(b.Run, minder)
 	}
 	if err != nil {
 		return api.MinderOrder{}, refusedJob(err)
 	}
-	order.Socket = d.Socket
+	order.Socket = d.socket
 	return order, nil
 }
 
-// Job returns a job or a task as a caller may see it, without the tasks of the job.
-func (d *Desk) Job(by access.Actor, id string) (api.Job, error) {
-	r, _, err := d.job(&Caller{Actor: by}, access.Look, id)
+// Show returns a job or a task as a caller may see it, without the tasks of the job.
+func (d *Jobs) Show(by access.Actor, id string) (api.Job, error) {
+	r, _, err := d.find(&Caller{Actor: by}, access.Look, id)
 	var shown keeper.Shown
 	if err == nil {
-		shown, err = d.showJob(r)
+		shown, err = d.show(r)
 	}
 	if err != nil {
 		return api.Job{}, refusedJob(err)
@@ -525,31 +545,31 @@ func (d *Desk) Job(by access.Actor, id string) (api.Job, error) {
 	return d.foreseen(by, shown), nil
 }
 
-// showJob returns a job or a task, with the log that its minder has opened.
-func (d *Desk) showJob(r job.Ref) (keeper.Shown, error) {
-	shown, err := d.Jobs.Show(r)
+// show returns a job or a task, with the log that its minder has opened.
+func (d *Jobs) show(r job.Ref) (keeper.Shown, error) {
+	shown, err := d.keeper.Show(r)
 	if err == nil && shown.Log == "" && shown.Task.State == job.Running {
-		d.Jobs.NoteLog(r)
-		return d.Jobs.Show(r)
+		d.keeper.NoteLog(r)
+		return d.keeper.Show(r)
 	}
 	return shown, err
 }
 
-// JobTasks returns the tasks of a job as a caller may see them. A task, and a job with
+// Tasks returns the tasks of a job as a caller may see them. A task, and a job with
 // one task, have none. It reads a task when its turn comes.
-func (d *Desk) JobTasks(by access.Actor, id string) iter.Seq[api.Job] {
-	r, _, err := d.job(&Caller{Actor: by}, access.Look, id)
+func (d *Jobs) Tasks(by access.Actor, id string) iter.Seq[api.Job] {
+	r, _, err := d.find(&Caller{Actor: by}, access.Look, id)
 	if err != nil || r.One {
 		return func(func(api.Job) bool) {}
 	}
-	return d.seenAll(by, d.Jobs.Tasks(r.Number))
+	return d.seenAll(by, d.keeper.Tasks(r.Number))
 }
 
-// JobList returns jobs as a caller may see them, the newest first, and the number after
+// List returns jobs as a caller may see them, the newest first, and the number after
 // which the list goes on; 0 if it does not. It reads a job when its turn comes.
-func (d *Desk) JobList(by access.Actor, q keeper.Query) (iter.Seq[api.Job], int64) {
+func (d *Jobs) List(by access.Actor, q keeper.Query) (iter.Seq[api.Job], int64) {
 	none := func(func(api.Job) bool) {}
-	if d.Jobs == nil {
+	if d.keeper == nil {
 		return none, 0
 	}
 	if len(q.Users) > 0 && access.May(by, access.Name, access.Object{}) != nil { // whose jobs are whose is not for this caller
@@ -558,7 +578,7 @@ func (d *Desk) JobList(by access.Actor, q keeper.Query) (iter.Seq[api.Job], int6
 			return none, 0
 		}
 	}
-	found, next := d.Jobs.List(q)
+	found, next := d.keeper.List(q)
 	return d.seenAll(by, found), next
 }
 
@@ -567,7 +587,7 @@ func ownName(by access.Actor, user string) bool {
 	return by.UID != access.NoUID && (user == by.User || user == strconv.Itoa(by.UID))
 }
 
-func (d *Desk) seenAll(by access.Actor, all iter.Seq[keeper.Shown]) iter.Seq[api.Job] {
+func (d *Jobs) seenAll(by access.Actor, all iter.Seq[keeper.Shown]) iter.Seq[api.Job] {
 	return func(yield func(api.Job) bool) {
 		for shown := range all {
 			if !yield(d.foreseen(by, shown)) {
@@ -577,12 +597,12 @@ func (d *Desk) seenAll(by access.Actor, all iter.Seq[keeper.Shown]) iter.Seq[api
 	}
 }
 
-// AwaitJob returns when a job or a task has ended, or ctx has.
-func (d *Desk) AwaitJob(ctx context.Context, by *Caller, id string) {
-	r, _, err := d.job(by, access.Look, id)
+// Await returns when a job or a task has ended, or ctx has.
+func (d *Jobs) Await(ctx context.Context, by *Caller, id string) {
+	r, _, err := d.find(by, access.Look, id)
 	if err == nil {
 		by.aside()
-		d.Jobs.Await(ctx, r)
+		d.keeper.Await(ctx, r)
 		by.back(ctx)
 	}
 }
@@ -590,7 +610,7 @@ func (d *Desk) AwaitJob(ctx context.Context, by *Caller, id string) {
 // foreseen returns a job as a caller may see it, with what its lease says, and when it
 // will begin if it waits. If it does not stand in the queue, then what it waits for is why
 // that is not known.
-func (d *Desk) foreseen(by access.Actor, s keeper.Shown) api.Job {
+func (d *Jobs) foreseen(by access.Actor, s keeper.Shown) api.Job {
 	j := d.seen(by, s)
 	if j.State != string(job.Waiting) {
 		return j
@@ -608,9 +628,9 @@ func (d *Desk) foreseen(by access.Actor, s keeper.Shown) api.Job {
 
 // limitedAll returns why limits keep the tasks of a job that stand in the queue; nil if one
 // of them waits for something else.
-func (d *Desk) limitedAll(s keeper.Shown) (err error) {
+func (d *Jobs) limitedAll(s keeper.Shown) (err error) {
 	for _, id := range s.Queue {
-		if err = d.Limited(keeper.KeyOf(s.Spec, id)); err == nil {
+		if err = d.foresight.Limited(keeper.KeyOf(s.Spec, id)); err == nil {
 			return nil
 		}
 	}
@@ -619,14 +639,14 @@ func (d *Desk) limitedAll(s keeper.Shown) (err error) {
 
 // seen returns a job as a caller may see it, with what its lease says. Of others' jobs
 // everybody sees who has what, where and since when.
-func (d *Desk) seen(by access.Actor, s keeper.Shown) api.Job {
+func (d *Jobs) seen(by access.Actor, s keeper.Shown) api.Job {
 	j := s.Job
 	if s.Task.State == job.Running || s.Task.State == job.Starting {
-		if held := d.Ledger.Lease(keeper.KeyOf(s.Spec, j.ID), s.Task.Fence); held != nil {
+		if held := d.ledger.Lease(keeper.KeyOf(s.Spec, j.ID), s.Task.Fence); held != nil {
 			if held.State != lease.Active {
 				j.State = "parked"
 			}
-			if energy, known := d.UsedBy(held.Fence).Get(); known {
+			if energy, known := d.devices.EnergyOf(held.Fence).Get(); known {
 				j.Energy = gpu.Some(float64(energy))
 			}
 		}
@@ -652,13 +672,13 @@ type LogQuery struct {
 	Follow bool
 }
 
-// JobLog writes the log of a job or a task to w. A process with the rights of the owner
+// Log writes the log of a job or a task to w. A process with the rights of the owner
 // reads it. Begin is called before anything is written.
-func (d *Desk) JobLog(ctx context.Context, by Caller, id string, q LogQuery, begin func(offset int64), w io.Writer) error {
-	r, s, err := d.job(&by, access.Inspect, id)
+func (d *Jobs) Log(ctx context.Context, by Caller, id string, q LogQuery, begin func(offset int64), w io.Writer) error {
+	r, s, err := d.find(&by, access.Inspect, id)
 	var shown keeper.Shown
 	if err == nil {
-		shown, err = d.showJob(r)
+		shown, err = d.show(r)
 	}
 	if err != nil {
 		return refusedJob(err)
@@ -670,12 +690,12 @@ func (d *Desk) JobLog(ctx context.Context, by Caller, id string, q LogQuery, beg
 	if q.Follow {
 		go func() {
 			defer close(until)
-			d.Jobs.Await(ctx, r)
+			d.keeper.Await(ctx, r)
 		}()
-		if err := d.Jobs.AwaitStart(ctx, r); err != nil {
+		if err := d.keeper.AwaitStart(ctx, r); err != nil {
 			return refusedJob(err)
 		}
-		if shown, err = d.Jobs.Show(r); err != nil {
+		if shown, err = d.keeper.Show(r); err != nil {
 			return refusedJob(err)
 		}
 	} else {
@@ -694,7 +714,7 @@ func (d *Desk) JobLog(ctx context.Context, by Caller, id string, q LogQuery, beg
 		}
 		return Refuse(Unknown, "no_log", "%s has no log yet: it is %s. berth logs --follow %s waits for it.", id, shown.State, id)
 	}
-	err = d.Logs.ReadLog(ctx, minder.Reading{User: s.User, UID: s.UID, Path: file, Lines: q.Lines, Follow: q.Follow}, until, begin, w)
+	err = d.logs.ReadLog(ctx, minder.Reading{User: s.User, UID: s.UID, Path: file, Lines: q.Lines, Follow: q.Follow}, until, begin, w)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Refuse(Unknown, "no_log", "The log of %s is gone: there is no file %s any more.", id, file)
 	}

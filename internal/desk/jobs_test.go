@@ -57,10 +57,12 @@ func openWorkshop(t *testing.T) *workshop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Jobs, w.Logs = k, noLogs{}
+	w.parts.Jobs, w.parts.Logs = k, noLogs{}
+	w.remake()
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { defer close(done); _ = w.RunJobs(ctx) }()
+	run := w.Jobs.Run
+	go func() { defer close(done); _ = run(ctx) }()
 	t.Cleanup(func() { stop(); w.stop(); <-done }) // a task leaves the queue when the ledger stops, so that the next daemon finds it there
 	return w
 }
@@ -119,7 +121,7 @@ func held() api.JobRequest {
 
 func (w *workshop) submit(t *testing.T, by Caller, q api.JobRequest) api.Job {
 	t.Helper()
-	j, err := w.Submit(t.Context(), by, q)
+	j, err := w.Jobs.Submit(t.Context(), by, q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,10 +131,10 @@ func (w *workshop) submit(t *testing.T, by Caller, q api.JobRequest) api.Job {
 // everything returns all jobs with their tasks, as an operator sees them.
 func (w *workshop) everything() []api.Job {
 	root := access.Actor{Role: access.Admin}
-	found, _ := w.JobList(root, keeper.Query{Most: 1000})
+	found, _ := w.Jobs.List(root, keeper.Query{Most: 1000})
 	all := slices.Collect(found)
 	for i := range all {
-		all[i].List = slices.Collect(w.JobTasks(root, all[i].ID))
+		all[i].List = slices.Collect(w.Jobs.Tasks(root, all[i].ID))
 	}
 	return all
 }
@@ -211,21 +213,22 @@ func TestUncertainCallersRunNothing(t *testing.T) {
 	ghost := ada
 	ghost.Certain = false
 	for who, by := range map[string]Caller{"a token": token, "somebody who is not certain": ghost} {
-		_, err := w.Submit(t.Context(), by, held())
+		_, err := w.Jobs.Submit(t.Context(), by, held())
 		w.refused(t, who+" submits", before, err, "cannot_run")
-		_, err = w.RedoJob(t.Context(), by, j.ID, api.JobRedo{})
+		_, err = w.Jobs.Redo(t.Context(), by, j.ID, api.JobRedo{})
 		w.refused(t, who+" redoes", before, err, "cannot_run")
-		_, err = w.ChangeJob(t.Context(), by, j.ID, UnholdJob, "")
+		_, err = w.Jobs.Change(t.Context(), by, j.ID, UnholdJob, "")
 		w.refused(t, who+" unholds", before, err, "cannot_run")
 	}
-	w.Config = func() *config.Config { return &config.Config{Jobs: "off"} }
-	_, err := w.Submit(t.Context(), ada, held())
+	w.parts.Config = func() *config.Config { return &config.Config{Jobs: "off"} }
+	w.remake()
+	_, err := w.Jobs.Submit(t.Context(), ada, held())
 	w.refused(t, "submit where jobs are off", before, err, "jobs_off")
-	_, err = w.RedoJob(t.Context(), ada, j.ID, api.JobRedo{})
+	_, err = w.Jobs.Redo(t.Context(), ada, j.ID, api.JobRedo{})
 	w.refused(t, "redo where jobs are off", before, err, "jobs_off")
-	_, err = w.ChangeJob(t.Context(), ada, j.ID, UnholdJob, "")
+	_, err = w.Jobs.Change(t.Context(), ada, j.ID, UnholdJob, "")
 	w.refused(t, "unhold where jobs are off", before, err, "jobs_off")
-	if cancelled, err := w.ChangeJob(t.Context(), token, j.ID, CancelJob, ""); err != nil || cancelled.State != "cancelled" {
+	if cancelled, err := w.Jobs.Change(t.Context(), token, j.ID, CancelJob, ""); err != nil || cancelled.State != "cancelled" {
 		t.Errorf("a token of an administrator cancels: %+v, %v", cancelled, err)
 	}
 }
@@ -240,30 +243,30 @@ func TestABoundTokenRunsAsItsUser(t *testing.T) {
 	adas := w.submit(t, local(t, adaUID, "ada", access.User), held())
 	token := Caller{Actor: access.Actor{UID: adaUID, User: "ada", Token: "ci", Door: access.TCP, Role: access.User}, Holder: lease.Holder{UID: adaUID, User: "ada"}, Certain: true}
 	before := w.everything()
-	_, err := w.RedoJob(t.Context(), token, eves.ID, api.JobRedo{})
+	_, err := w.Jobs.Redo(t.Context(), token, eves.ID, api.JobRedo{})
 	w.refused(t, "redo a job of eve", before, err, "not_yours")
 	for what, act := range map[string]JobChange{"unhold": UnholdJob, "cancel": CancelJob} {
-		_, err = w.ChangeJob(t.Context(), token, eves.ID, act, "")
+		_, err = w.Jobs.Change(t.Context(), token, eves.ID, act, "")
 		w.refused(t, what+" a job of eve", before, err, "not_yours")
 	}
-	if seen, err := w.Job(token.Actor, eves.ID); err != nil || strings.Contains(fmt.Sprint(seen), "secret") {
+	if seen, err := w.Jobs.Show(token.Actor, eves.ID); err != nil || strings.Contains(fmt.Sprint(seen), "secret") {
 		t.Errorf("it sees of a job of eve: %+v, %v", seen, err)
 	}
 	j := w.submit(t, token, held())
-	again, err := w.RedoJob(t.Context(), token, adas.ID, api.JobRedo{})
+	again, err := w.Jobs.Redo(t.Context(), token, adas.ID, api.JobRedo{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range []string{j.ID, again.ID} {
-		if _, s, err := w.Jobs.Seek(id); err != nil || s.UID != adaUID || s.User != "ada" {
+		if _, s, err := w.parts.Jobs.Seek(id); err != nil || s.UID != adaUID || s.User != "ada" {
 			t.Errorf("%s is %+v, %v", id, s, err)
 		}
 	}
 	ada := local(t, adaUID, "ada", access.User)
-	if _, err := w.ChangeJob(t.Context(), ada, j.ID, CancelJob, ""); err != nil {
+	if _, err := w.Jobs.Change(t.Context(), ada, j.ID, CancelJob, ""); err != nil {
 		t.Errorf("ada cancels what the token has submitted: %v", err)
 	}
-	if _, err := w.ChangeJob(t.Context(), token, adas.ID, UnholdJob, ""); err != nil {
+	if _, err := w.Jobs.Change(t.Context(), token, adas.ID, UnholdJob, ""); err != nil {
 		t.Errorf("the token lets a job of ada go: %v", err)
 	}
 }
@@ -278,9 +281,11 @@ func TestWhoBindsTokens(t *testing.T) {
 		t.Skip(err)
 	}
 	w := openWorkshop(t)
-	w.Users, w.Tokens = users.New(users.Lookup, time.Minute), tokens.New()
+	w.parts.Users, w.parts.Tokens = users.New(users.Lookup, time.Minute), tokens.New()
+	w.remake()
 	var recorded []api.AuditEntry
-	w.Record = func(e api.AuditEntry) error { recorded = append(recorded, e); return nil }
+	w.parts.Record = func(e api.AuditEntry) error { recorded = append(recorded, e); return nil }
+	w.remake()
 	root := local(t, 0, "root", access.Admin)
 	changed := func(change func(*Caller)) Caller { c := root; change(&c); return c }
 	request := api.TokenRequest{Name: "ci", Role: "user", As: "nobody"}
@@ -293,12 +298,12 @@ func TestWhoBindsTokens(t *testing.T) {
 		"somebody who is not certain": changed(func(c *Caller) { c.Certain = false }),
 	} {
 		refusal := (*Refusal)(nil)
-		if _, err := w.CreateToken(by, request); !errors.As(err, &refusal) || refusal.Code != "cannot_bind" {
+		if _, err := w.People.CreateToken(by, request); !errors.As(err, &refusal) || refusal.Code != "cannot_bind" {
 			t.Errorf("%s binds a token: %v", what, err)
 		}
 	}
 	for _, role := range []access.Role{access.User, access.Operator} {
-		if _, err := w.CreateToken(local(t, adaUID, "ada", role), request); err == nil {
+		if _, err := w.People.CreateToken(local(t, adaUID, "ada", role), request); err == nil {
 			t.Errorf("a %v binds a token", role)
 		}
 	}
@@ -316,15 +321,15 @@ func TestWhoBindsTokens(t *testing.T) {
 	} {
 		c.request.Name = "ci"
 		refusal := (*Refusal)(nil)
-		if _, err := w.CreateToken(root, c.request); !errors.As(err, &refusal) || len(refusal.Fields) != 1 || refusal.Fields[0].Field != "as" || !strings.Contains(refusal.Fields[0].Detail, c.says) {
+		if _, err := w.People.CreateToken(root, c.request); !errors.As(err, &refusal) || len(refusal.Fields) != 1 || refusal.Fields[0].Field != "as" || !strings.Contains(refusal.Fields[0].Detail, c.says) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if all := w.ListTokens(); len(all.Tokens) != 0 {
+	if all := w.People.ListTokens(); len(all.Tokens) != 0 {
 		t.Fatalf("there are %+v", all)
 	}
 	recorded = nil
-	made, err := w.CreateToken(root, request)
+	made, err := w.People.CreateToken(root, request)
 	if err != nil || made.As != "nobody" || made.Role != "user" {
 		t.Fatalf("made %+v, %v", made, err)
 	}
@@ -359,12 +364,12 @@ func TestWhoSeesAJob(t *testing.T) {
 		{actor(eveUID, "eve", access.Viewer), false, "another user"},
 		{actor(access.NoUID, "unknown", access.Viewer), false, "another user"},
 	} {
-		shown, err := w.Job(c.who, j.ID)
+		shown, err := w.Jobs.Show(c.who, j.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
-		listed, _ := w.JobList(c.who, keeper.Query{Most: 10})
-		for _, each := range slices.Concat([]api.Job{shown}, slices.Collect(listed), slices.Collect(w.JobTasks(c.who, j.ID))) {
+		listed, _ := w.Jobs.List(c.who, keeper.Query{Most: 10})
+		for _, each := range slices.Concat([]api.Job{shown}, slices.Collect(listed), slices.Collect(w.Jobs.Tasks(c.who, j.ID))) {
 			if each.User != c.user || each.State != "held" || each.GPUs != 1 {
 				t.Errorf("%+v sees %+v", c.who, each)
 			}
@@ -375,12 +380,12 @@ func TestWhoSeesAJob(t *testing.T) {
 				t.Errorf("%+v sees %s", c.who, text)
 			}
 		}
-		err = w.JobLog(t.Context(), Caller{Actor: c.who}, j.ID+".1", LogQuery{}, func(int64) {}, io.Discard)
+		err = w.Jobs.Log(t.Context(), Caller{Actor: c.who}, j.ID+".1", LogQuery{}, func(int64) {}, io.Discard)
 		r := (*Refusal)(nil)
 		if want := map[bool]string{true: "no_log", false: "not_yours"}[c.all]; !errors.As(err, &r) || r.Code != want || c.user == "another user" && strings.Contains(r.Detail, "ada") {
 			t.Errorf("%+v asks for the log: %v, want %s", c.who, err, want)
 		}
-		found, _ := w.JobList(c.who, keeper.Query{Users: []string{"eve", "ada"}, Most: 10})
+		found, _ := w.Jobs.List(c.who, keeper.Query{Users: []string{"eve", "ada"}, Most: 10})
 		if hidden := c.user == "another user"; len(slices.Collect(found)) == 0 != hidden {
 			t.Errorf("%+v asks for the jobs of ada, and gets them: %v", c.who, !hidden)
 		}
@@ -400,7 +405,7 @@ func TestALongListOfJobs(t *testing.T) {
 	for _, most := range []int{1, at - 1, at, at + 1, 2 * at, sum, sum + 1} {
 		var got []string
 		for q := (keeper.Query{Most: most}); ; {
-			found, next := w.JobList(me.Actor, q)
+			found, next := w.Jobs.List(me.Actor, q)
 			page := slices.Collect(found)
 			for _, j := range page {
 				got = append(got, j.ID)
@@ -435,59 +440,59 @@ func TestWhoChangesAJob(t *testing.T) {
 	j := w.submit(t, ada, held())
 	before := w.everything()
 	for _, what := range []JobChange{CancelJob, HoldJob, UnholdJob} {
-		_, err := w.ChangeJob(t.Context(), eve, j.ID, what, "")
+		_, err := w.Jobs.Change(t.Context(), eve, j.ID, what, "")
 		w.refused(t, "eve: "+string(what), before, err, "not_yours")
-		_, err = w.ChangeJob(t.Context(), eve, "train-99", what, "")
+		_, err = w.Jobs.Change(t.Context(), eve, "train-99", what, "")
 		w.refused(t, "an unknown job: "+string(what), before, err, "unknown_job")
-		_, err = w.ChangeJob(t.Context(), ada, "other-1", what, "")
+		_, err = w.Jobs.Change(t.Context(), ada, "other-1", what, "")
 		w.refused(t, "the right number with another name: "+string(what), before, err, "unknown_job")
-		_, err = w.ChangeJob(t.Context(), ada, j.ID+".0", what, "")
+		_, err = w.Jobs.Change(t.Context(), ada, j.ID+".0", what, "")
 		w.refused(t, "the task of a job without tasks: "+string(what), before, err, "unknown_job")
 	}
 	set := func(n int) api.JobChange { return api.JobChange{Priority: gpu.Some(n)} }
-	_, err := w.PrioritizeJob(t.Context(), eve, j.ID, set(-1))
+	_, err := w.Jobs.Prioritize(t.Context(), eve, j.ID, set(-1))
 	w.refused(t, "eve: priority", before, err, "not_yours")
-	_, err = w.PrioritizeJob(t.Context(), ada, j.ID, set(1))
+	_, err = w.Jobs.Prioritize(t.Context(), ada, j.ID, set(1))
 	w.refused(t, "ada raises her job", before, err, "not_allowed")
-	_, err = w.PrioritizeJob(t.Context(), ada, j.ID, api.JobChange{})
+	_, err = w.Jobs.Prioritize(t.Context(), ada, j.ID, api.JobChange{})
 	w.refused(t, "no priority", before, err, "invalid_request")
-	_, err = w.PrioritizeJob(t.Context(), olga, j.ID, set(lease.MaxPriority+1))
+	_, err = w.Jobs.Prioritize(t.Context(), olga, j.ID, set(lease.MaxPriority+1))
 	w.refused(t, "too high a priority", before, err, "invalid_request")
 	for _, by := range []Caller{eve, olga} {
-		_, err = w.RedoJob(t.Context(), by, j.ID, api.JobRedo{})
+		_, err = w.Jobs.Redo(t.Context(), by, j.ID, api.JobRedo{})
 		w.refused(t, by.User+": redo", before, err, "not_yours")
 	}
 	priority := func(by Caller, to int) {
 		t.Helper()
-		if got, err := w.PrioritizeJob(t.Context(), by, j.ID, set(to)); err != nil || got.Priority != to {
+		if got, err := w.Jobs.Prioritize(t.Context(), by, j.ID, set(to)); err != nil || got.Priority != to {
 			t.Errorf("%s: %+v, %v", by.User, got, err)
 		}
 	}
 	priority(ada, -5)
 	before = w.everything()
-	_, err = w.PrioritizeJob(t.Context(), ada, j.ID, set(-4))
+	_, err = w.Jobs.Prioritize(t.Context(), ada, j.ID, set(-4))
 	w.refused(t, "ada raises what she has lowered", before, err, "not_allowed")
 	priority(olga, 5)
 	priority(ada, 2)
 	urgent := held()
 	urgent.Lease.Priority = gpu.Some(1)
 	before = w.everything()
-	_, err = w.Submit(t.Context(), ada, urgent)
+	_, err = w.Jobs.Submit(t.Context(), ada, urgent)
 	w.refused(t, "ada submits before others", before, err, "invalid_request")
 	mine := w.submit(t, olga, urgent)
 	if mine.Priority != 1 {
 		t.Errorf("an operator submits before others: %+v", mine)
 	}
-	if got, err := w.ChangeJob(t.Context(), ada, j.ID, CancelJob, "a\x1b[31m reason"); err != nil || got.State != "cancelled" || strings.Contains(got.Cause, "\x1b") {
+	if got, err := w.Jobs.Change(t.Context(), ada, j.ID, CancelJob, "a\x1b[31m reason"); err != nil || got.State != "cancelled" || strings.Contains(got.Cause, "\x1b") {
 		t.Errorf("ada: %+v, %v", got, err)
 	}
 	before = w.everything()
-	_, err = w.ChangeJob(t.Context(), ada, j.ID, CancelJob, "")
+	_, err = w.Jobs.Change(t.Context(), ada, j.ID, CancelJob, "")
 	w.refused(t, "cancel what has ended", before, err, "wrong_state")
-	_, err = w.ChangeJob(t.Context(), ada, j.ID, HoldJob, "")
+	_, err = w.Jobs.Change(t.Context(), ada, j.ID, HoldJob, "")
 	w.refused(t, "hold what has ended", before, err, "wrong_state")
 	olga.Role = access.User
-	if again, err := w.RedoJob(t.Context(), olga, mine.ID, api.JobRedo{}); err != nil || again.Priority != 0 {
+	if again, err := w.Jobs.Redo(t.Context(), olga, mine.ID, api.JobRedo{}); err != nil || again.Priority != 0 {
 		t.Errorf("olga, no longer an operator, redoes it: %+v, %v", again, err)
 	}
 }
@@ -581,7 +586,7 @@ func TestJobInput(t *testing.T) {
 	} {
 		q := held()
 		c.change(&q)
-		_, err := w.Submit(t.Context(), ada, q)
+		_, err := w.Jobs.Submit(t.Context(), ada, q)
 		w.refused(t, c.field, before, err, "invalid_request")
 		r := (*Refusal)(nil)
 		if errors.As(err, &r) && !slices.ContainsFunc(r.Fields, func(f api.FieldProblem) bool { return f.Field == c.field && !strings.Contains(f.Detail, "\x00") }) {
@@ -599,14 +604,14 @@ func TestJobInput(t *testing.T) {
 		code = strings.TrimSpace(code)
 		q := held()
 		change(&q)
-		_, err := w.Submit(t.Context(), ada, q)
+		_, err := w.Jobs.Submit(t.Context(), ada, q)
 		w.refused(t, code, before, err, code)
 	}
 	past := time.Now().Add(-time.Hour)
 	q := held()
 	q.Begin, q.Output = &past, "../logs/%j"
 	j := w.submit(t, ada, q)
-	if _, err := w.ChangeJob(t.Context(), ada, j.ID, CancelJob, ""); err != nil {
+	if _, err := w.Jobs.Change(t.Context(), ada, j.ID, CancelJob, ""); err != nil {
 		t.Fatal(err)
 	}
 	q.Hold, q.After = false, []string{j.ID}
@@ -715,7 +720,7 @@ func TestWhenAJobBegins(t *testing.T) {
 		"its second task": {third.ID + ".2", hours(3), ""},
 		"after the array": {last.ID, time.Time{}, "waits for " + third.ID},
 	} {
-		shown, err := w.Job(ada.Actor, c.id)
+		shown, err := w.Jobs.Show(ada.Actor, c.id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -748,7 +753,7 @@ func TestWhenAJobBegins(t *testing.T) {
 			t.Errorf("%s was submitted", what)
 		}
 	}
-	e, err := w.Explain(ada, q.Lease)
+	e, err := w.Leases.Explain(ada, q.Lease)
 	if err != nil {
 		t.Fatal(err)
 	}

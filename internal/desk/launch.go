@@ -12,6 +12,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/device/proof"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
@@ -19,26 +20,39 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
+// equipper gives leases what their programs need, and what keeps the programs to them.
+type equipper struct {
+	devices   *Devices
+	ledger    *ledger.Ledger
+	mps       MPS
+	groups    Groups                            // nil if this machine has none
+	checkup   Checkup                           // nil if devices cannot be checked
+	clearedBy func(devices []gpu.Device) string // nil if nothing is known
+	config    func() *config.Config
+
+	traces traces
+}
+
 // equipment returns what a launcher needs to know about the devices of a lease. Cleared
 // says who cleared their memory for it; if empty, it is what scrub said when the lease
 // was granted, or who does that in general.
-func (d *Desk) equipment(granted *lease.Lease, r *resolved, cleared string) *api.Launch {
+func (d *equipper) equipment(granted *lease.Lease, r *resolved, cleared string) *api.Launch {
 	cleared = cmp.Or(cleared, d.traces.cleared(granted.Fence))
-	e := &api.Launch{Context: d.Config().GPU.Context, Isolation: r.isolation, ClearedBy: cleared}
+	e := &api.Launch{Context: d.config().GPU.Context, Isolation: r.isolation, ClearedBy: cleared}
 	for _, p := range granted.Parts {
-		device := d.Ledger.Sum(p.GPU).Device
+		device := d.ledger.Sum(p.GPU).Device
 		device.UUID = p.GPU // even if the device has just gone
 		e.Devices = append(e.Devices, device)
 	}
-	if d.ClearedBy != nil && cleared == "" {
-		e.ClearedBy = d.ClearedBy(e.Devices)
+	if d.clearedBy != nil && cleared == "" {
+		e.ClearedBy = d.clearedBy(e.Devices)
 	}
 	return e
 }
 
 // equip adds to the answer what a launcher needs, if one asks, also for a lease that
 // existed before.
-func (d *Desk) equip(ctx context.Context, l *api.Lease, granted *lease.Lease, r *resolved, cleared string) error {
+func (d *equipper) equip(ctx context.Context, l *api.Lease, granted *lease.Lease, r *resolved, cleared string) error {
 	if !r.launched {
 		return nil
 	}
@@ -63,34 +77,34 @@ func environ(l *api.Lease, caps []string) {
 
 // AddLaunch adds to an existing lease what a launcher needs to start a program under it.
 // The libraries in caps limit the program to the memory of the lease.
-func (d *Desk) AddLaunch(ctx context.Context, by access.Actor, l *api.Lease, held ledger.Held, caps []string) error {
+func (d *Leases) AddLaunch(ctx context.Context, by access.Actor, l *api.Lease, held ledger.Held, caps []string) error {
 	if err := access.May(by, access.Inspect, access.Of(access.Held, held.Holder.UID, held.Holder.User)); err != nil {
 		return Refused(fmt.Errorf("start a program under %s: %w", held.ID, err))
 	}
 	if bad, fine := knownCaps(caps); !fine {
 		return wrongFields(lease.FieldErrors{bad})
 	}
-	return d.equip(ctx, l, held.Lease, &resolved{launched: true, environs: true, caps: caps, isolation: cmp.Or(l.IsolatedBy, launch.ByEnv)}, "")
+	return d.equip.equip(ctx, l, held.Lease, &resolved{launched: true, environs: true, caps: caps, isolation: cmp.Or(l.IsolatedBy, launch.ByEnv)}, "")
 }
 
 // startMPS starts what a lease that MPS enforces needs. If it fails, the lease must not
 // remain: nothing would enforce it.
-func (d *Desk) startMPS(ctx context.Context, granted *lease.Lease, e *api.Launch) error {
+func (d *equipper) startMPS(ctx context.Context, granted *lease.Lease, e *api.Launch) error {
 	if granted.EnforcedBy != launch.MPS {
 		return nil
 	}
-	pipe, err := d.MPS.Use(ctx, granted.Parts[0].GPU, granted.Holder.UID, granted.Fence)
+	pipe, err := d.mps.Use(ctx, granted.Parts[0].GPU, granted.Holder.UID, granted.Fence)
 	if err != nil {
 		return because(err, Conflict, "mps_failed", "Try again, or with --enforce framework.")
 	}
 	// If the lease ended while MPS started, nothing released it there: MPS did not know
 	// it yet.
-	if held, stands := d.Ledger.Find(granted.Key()); !stands || held.Lease.Fence != granted.Fence {
-		d.MPS.Release(granted.Fence)
+	if held, stands := d.ledger.Find(granted.Key()); !stands || held.Lease.Fence != granted.Fence {
+		d.mps.Release(granted.Fence)
 		return Refuse(Conflict, "lease_ended", "The lease %s ended while MPS started for it. Ask again.", granted.ID)
 	}
 	e.MPS = pipe
-	if share, limited := d.Config().Services[granted.Holder.Service].Compute.Get(); limited && share < 100 {
+	if share, limited := d.config().Services[granted.Holder.Service].Compute.Get(); limited && share < 100 {
 		e.Compute = int(share)
 	}
 	return nil
@@ -162,13 +176,13 @@ func (t *traces) forget() {
 // of it, if others may have left something there and the driver is not known to clear it.
 // It returns who clears the memory, for the receipt, and a note for the holder if that
 // was not done in full. Both are empty if berth need not scrub.
-func (d *Desk) scrub(ctx context.Context, granted *lease.Lease) (by, note string) {
+func (d *equipper) scrub(ctx context.Context, granted *lease.Lease) (by, note string) {
 	defer func() {
 		if by != "" {
 			d.traces.clear(granted.Fence, by)
 		}
 	}()
-	if d.Config().GPU.Scrub != "on" || d.Checkup == nil {
+	if d.config().GPU.Scrub != "on" || d.checkup == nil {
 		d.traces.forget()
 		return "", ""
 	}
@@ -176,15 +190,15 @@ func (d *Desk) scrub(ctx context.Context, granted *lease.Lease) (by, note string
 	var partly, not []string
 	ours := false // whether berth has to clear the memory
 	for _, p := range granted.Parts {
-		on := d.Ledger.Sum(p.GPU).Device
-		if d.ClearedBy != nil && strings.HasPrefix(d.ClearedBy([]gpu.Device{on}), "driver") {
+		on := d.ledger.Sum(p.GPU).Device
+		if d.clearedBy != nil && strings.HasPrefix(d.clearedBy([]gpu.Device{on}), "driver") {
 			continue
 		}
 		if ours = true; !d.traces.use(p.GPU, me) {
 			continue
 		}
 		there := d.otherUsers(granted, p.GPU) // what they leave meanwhile is not overwritten
-		done, err := d.Checkup.Scrub(ctx, on, p.Memory)
+		done, err := d.checkup.Scrub(ctx, on, p.Memory)
 		switch {
 		case err != nil:
 			not = append(not, fmt.Sprintf("%s: %v", on.Label(), err))
@@ -211,14 +225,14 @@ func (d *Desk) scrub(ctx context.Context, granted *lease.Lease) (by, note string
 
 // otherUsers returns the users whose memory on a device could not be overwritten for a
 // lease: other users who hold leases there, and processes under no lease.
-func (d *Desk) otherUsers(granted *lease.Lease, uuid string) (users []string) {
-	for _, h := range d.Ledger.Holdings(uuid) {
+func (d *equipper) otherUsers(granted *lease.Lease, uuid string) (users []string) {
+	for _, h := range d.ledger.Holdings(uuid) {
 		if h.Lease.Fence != granted.Fence && !h.Lease.Holder.Same(granted.Holder) {
 			users = append(users, userKey(h.Lease.Holder))
 		}
 	}
-	for _, p := range d.Ledger.Processes(uuid) {
-		if p.Lease == nil && p.Kind != gpu.Graphics && !d.MPS.Serves(p.Line) {
+	for _, p := range d.ledger.Processes(uuid) {
+		if p.Lease == nil && p.Kind != gpu.Graphics && !d.mps.Serves(p.Line) {
 			users = append(users, "a process under no lease")
 		}
 	}

@@ -20,7 +20,7 @@ func TestLaunchOfALeaseThatStood(t *testing.T) {
 	by := Caller{Actor: access.Actor{Role: access.Operator}, Holder: lease.Holder{UID: lease.NoUID, User: "token:kubernetes"}}
 	ask := func() api.Lease {
 		t.Helper()
-		l, err := o.acquire(t.Context(), &by, &wish{again: lease.SameID, LeaseRequest: api.LeaseRequest{
+		l, err := o.Leases.acquire(t.Context(), &by, &wish{again: lease.SameID, LeaseRequest: api.LeaseRequest{
 			ID: "claim", GPUs: 1, Memory: 4096, Binding: "named", Enforce: "framework", Caps: []string{"cupy"},
 		}})
 		if err != nil {
@@ -42,17 +42,17 @@ func TestLaunchOfALeaseThatStood(t *testing.T) {
 func TestLaunchOfALeaseThatHasEnded(t *testing.T) {
 	o := open(t, "h200")
 	by := Caller{Actor: access.Actor{Role: access.Operator}, Holder: lease.Holder{UID: 1, User: "ada"}}
-	l, err := o.Acquire(t.Context(), by, api.LeaseRequest{ID: "job", Memory: 4096, Binding: "named", Enforce: "mps"})
+	l, err := o.Leases.Acquire(t.Context(), by, api.LeaseRequest{ID: "job", Memory: 4096, Binding: "named", Enforce: "mps"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	held, _ := o.Ledger.Find(keyOf(&l))
+	held, _ := o.parts.Ledger.Find(keyOf(&l))
 	again := LeaseOf(held)
-	if err := o.AddLaunch(t.Context(), by.Actor, &again, held, nil); err != nil || again.Launch.MPS != l.Launch.MPS {
+	if err := o.Leases.AddLaunch(t.Context(), by.Actor, &again, held, nil); err != nil || again.Launch.MPS != l.Launch.MPS {
 		t.Errorf("again it is %+v, %v, first it was %+v", again.Launch, err, l.Launch)
 	}
-	o.mps.start = func() error { return o.giveBack(&l, nil) }
-	if err := o.AddLaunch(t.Context(), by.Actor, &again, held, nil); codeOf(err) != "lease_ended" {
+	o.mps.start = func() error { return o.Leases.giveBack(&l, nil) }
+	if err := o.Leases.AddLaunch(t.Context(), by.Actor, &again, held, nil); codeOf(err) != "lease_ended" {
 		t.Errorf("for a lease that ended meanwhile: %v", err)
 	}
 	if o.mps.uses[l.Fence] {
@@ -64,22 +64,23 @@ func TestLaunchOfALeaseThatHasEnded(t *testing.T) {
 // none: berth paces it.
 func TestLaunchWithTheShareOfAService(t *testing.T) {
 	o := open(t, "h200")
-	c := *o.Config()
+	c := *o.parts.Config()
 	c.Services = map[string]config.Service{"side": {Compute: gpu.Some[gpu.Percent](30)}, "main": {Compute: gpu.Some[gpu.Percent](100)}}
-	o.Desk.Parts.Config = func() *config.Config { return &c }
+	o.parts.Config = func() *config.Config { return &c }
+	o.remake()
 	by := Caller{Actor: access.Actor{Role: access.Operator}, Holder: lease.Holder{UID: 1, User: "ada"}}
 	for _, w := range []struct {
 		service, enforce string
 		want             int
 	}{{"side", "mps", 30}, {"side", "framework", 0}, {"main", "mps", 0}, {"", "mps", 0}} {
-		l, err := o.Acquire(t.Context(), by, api.LeaseRequest{ID: w.service + w.enforce, Service: w.service, Memory: 1024, Binding: "named", Enforce: w.enforce})
+		l, err := o.Leases.Acquire(t.Context(), by, api.LeaseRequest{ID: w.service + w.enforce, Service: w.service, Memory: 1024, Binding: "named", Enforce: w.enforce})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if l.Launch.Compute != w.want {
 			t.Errorf("%+v gives %d %%", w, l.Launch.Compute)
 		}
-		if err := o.giveBack(&l, nil); err != nil {
+		if err := o.Leases.giveBack(&l, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,21 +11,56 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/enforce/idle"
+	"github.com/berth-gpu/berth/internal/enforce/pace"
+	"github.com/berth-gpu/berth/internal/file/fault"
+	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/audit"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/numbers"
+	"github.com/berth-gpu/berth/internal/lease/peaks"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/launch"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
+// Leases are the memory and the slots that callers have, and wait for.
+type Leases struct {
+	devices   *Devices
+	people    *People
+	memory    *Memory
+	foresight *Foresight
+	equip     *equipper
+
+	ledger    *ledger.Ledger
+	peaks     *peaks.Peaks
+	monitor   *monitor.Monitor
+	processes process.Table
+	numbers   *numbers.Numbers
+	mps       MPS
+	parking   Parking       // nil if this daemon parks nothing
+	pacer     *pace.Pacer   // nil if this daemon paces nothing
+	optimizer Optimizer     // nil if this daemon takes nothing back
+	idle      *idle.Idlers  // nil if nobody watches
+	faults    *fault.Faults // nil confines none
+	config    func() *config.Config
+	publish   func(gpu.Event)
+	record    recorder
+
+	reports reports
+}
+
 // Seek returns the key of the lease or request that the caller wants to look at. A caller
 // who may not see the names of others cannot name them either.
-func (d *Desk) Seek(by access.Actor, name lease.Name) (lease.Key, error) {
+func (d *Leases) Seek(by access.Actor, name lease.Name) (lease.Key, error) {
 	unnamed := access.May(by, access.Name, access.Object{})
 	if name.User != "" && unnamed != nil {
 		return lease.Key{}, Refused(fmt.Errorf("look at %s: %w", name, unnamed))
 	}
-	k, err := d.Ledger.Seek(by, access.Look, name)
+	k, err := d.ledger.Seek(by, access.Look, name)
 	if several := (*lease.AmbiguousError)(nil); unnamed != nil && errors.As(err, &several) {
 		several.Names = nil
 	}
@@ -38,7 +73,7 @@ func (d *Desk) Seek(by access.Actor, name lease.Name) (lease.Key, error) {
 // Release ends a lease, or withdraws a request that waits; lease.Book.Seek says which one
 // a name means. A fence of zero means any. Release ends no program: if one would go on
 // without its lease, whoever else asks has to give the fence, or say that it may go on.
-func (d *Desk) Release(ctx context.Context, by Caller, name lease.Name, fence uint64, keepRunning bool) (api.Ended, error) {
+func (d *Leases) Release(ctx context.Context, by Caller, name lease.Name, fence uint64, keepRunning bool) (api.Ended, error) {
 	if fence == 0 && !keepRunning {
 		var err error
 		if fence, err = d.stranded(&by, name); err != nil {
@@ -46,7 +81,7 @@ func (d *Desk) Release(ctx context.Context, by Caller, name lease.Name, fence ui
 		}
 	}
 	by.aside()
-	ended, err := d.Ledger.Release(ctx, name, fence, by.Actor)
+	ended, err := d.ledger.Release(ctx, name, fence, by.Actor)
 	by.back(ctx)
 	if err != nil {
 		return api.Ended{}, Refused(err)
@@ -54,48 +89,48 @@ func (d *Desk) Release(ctx context.Context, by Caller, name lease.Name, fence ui
 	result := api.Ended{ID: name.ID}
 	if ended != nil {
 		held := LeaseOf(ledger.Held{Lease: ended})
-		held.State, held.Energy = "released", d.UsedBy(ended.Fence)
+		held.State, held.Energy = "released", d.devices.EnergyOf(ended.Fence)
 		result.Lease = &held
 	}
 	return result, nil
 }
 
 // Renew extends a lease by another time to live.
-func (d *Desk) Renew(ctx context.Context, by Caller, name lease.Name, b api.Renew) (api.Lease, error) {
+func (d *Leases) Renew(ctx context.Context, by Caller, name lease.Name, b api.Renew) (api.Lease, error) {
 	ttl := lease.Seconds(b.TTL.Or(0))
 	if bad := lease.TTLProblem(ttl); b.TTL.Known() && bad != "" {
 		return api.Lease{}, wrongFields(lease.FieldErrors{{Field: "ttl_seconds", Detail: bad}})
 	}
 	return by.changed(ctx, func() (*lease.Lease, error) {
-		return d.Ledger.Renew(ctx, name, b.Fence, ttl, by.Actor, by.limits())
+		return d.ledger.Renew(ctx, name, b.Fence, ttl, by.Actor, by.limits())
 	})
 }
 
 // Resize gives a lease another amount of memory on each of its devices. A larger amount
 // waits for room if the caller wants that.
-func (d *Desk) Resize(ctx context.Context, by Caller, name lease.Name, b api.Resize) (api.Lease, error) {
+func (d *Leases) Resize(ctx context.Context, by Caller, name lease.Name, b api.Resize) (api.Lease, error) {
 	wait := b.Timeout.Or(0)
 	if !(wait >= 0 && wait <= lease.MaxWait.Seconds()) {
 		return api.Lease{}, wrongWait()
 	}
 	return by.changed(ctx, func() (*lease.Lease, error) {
-		return d.Ledger.Resize(ctx, name, b.Fence, b.Memory, by.Actor, by.limits(), lease.Seconds(wait))
+		return d.ledger.Resize(ctx, name, b.Fence, b.Memory, by.Actor, by.limits(), lease.Seconds(wait))
 	})
 }
 
 // Bind hands a lease that is bound to a process to another process.
-func (d *Desk) Bind(ctx context.Context, by Caller, name lease.Name, b api.Bind) (api.Lease, error) {
+func (d *Leases) Bind(ctx context.Context, by Caller, name lease.Name, b api.Bind) (api.Lease, error) {
 	pid, err := by.here(b.PID)
 	if err != nil {
 		return api.Lease{}, Refused(err)
 	}
 	var bound *lease.Lease
 	l, err := by.changed(ctx, func() (_ *lease.Lease, err error) {
-		bound, err = d.Ledger.Bind(ctx, name, b.Fence, pid, by.Actor)
+		bound, err = d.ledger.Bind(ctx, name, b.Fence, pid, by.Actor)
 		return bound, err
 	})
 	if err == nil && b.Isolation == launch.ByCgroup {
-		if _, err := d.enclose(bound); err != nil {
+		if _, err := d.equip.enclose(bound); err != nil {
 			return api.Lease{}, err // the caller ends the process, and the lease goes with it
 		}
 		l.IsolatedBy = launch.ByCgroup
@@ -104,25 +139,25 @@ func (d *Desk) Bind(ctx context.Context, by Caller, name lease.Name, b api.Bind)
 }
 
 // Rescope changes which control groups the processes of a lease are known by.
-func (d *Desk) Rescope(ctx context.Context, by Caller, name lease.Name, b api.Rescope) (api.Lease, error) {
+func (d *Leases) Rescope(ctx context.Context, by Caller, name lease.Name, b api.Rescope) (api.Lease, error) {
 	if len(b.Add) > 0 && access.May(by.Actor, access.Scope, access.Object{}) == nil { // the ledger refuses others
-		if wrong := d.Ledger.ScopeProblem(b.Add); wrong != "" {
+		if wrong := d.ledger.ScopeProblem(b.Add); wrong != "" {
 			return api.Lease{}, wrongFields(lease.FieldErrors{{Field: "add", Detail: wrong}})
 		}
 	}
 	return by.changed(ctx, func() (*lease.Lease, error) {
-		return d.Ledger.Rescope(ctx, name, b.Fence, b.Add, b.Remove, by.Actor)
+		return d.ledger.Rescope(ctx, name, b.Fence, b.Add, b.Remove, by.Actor)
 	})
 }
 
 // Adopt puts a running process under a lease.
-func (d *Desk) Adopt(ctx context.Context, by Caller, b api.Adopt) (api.Lease, error) {
+func (d *Leases) Adopt(ctx context.Context, by Caller, b api.Adopt) (api.Lease, error) {
 	if b.ID == "" {
 		b.ID = madeUp("adopted", 10)
 	}
 	uuid := ""
 	if b.GPU != "" {
-		found, err := d.Device(string(b.GPU))
+		found, err := d.devices.Find(string(b.GPU))
 		if err != nil {
 			return api.Lease{}, err
 		}
@@ -142,24 +177,24 @@ func (d *Desk) Adopt(ctx context.Context, by Caller, b api.Adopt) (api.Lease, er
 	if err != nil {
 		return api.Lease{}, Refused(err)
 	}
-	holder, err := d.Ledger.HolderOf(pid, by.Actor, lease.Holder{Service: service, PID: by.Holder.PID})
+	holder, err := d.ledger.HolderOf(pid, by.Actor, lease.Holder{Service: service, PID: by.Holder.PID})
 	if err != nil {
 		return api.Lease{}, Refused(err)
 	}
 	return by.changed(ctx, func() (*lease.Lease, error) {
-		return d.Ledger.Adopt(ctx, ledger.Adoption{ID: b.ID, Holder: holder, GPU: uuid, Memory: b.Memory, By: by.Actor, Limits: d.limitsOf(&by, holder)})
+		return d.ledger.Adopt(ctx, ledger.Adoption{ID: b.ID, Holder: holder, GPU: uuid, Memory: b.Memory, By: by.Actor, Limits: d.people.limitsOf(&by, holder)})
 	})
 }
 
 // Trim asks the holder of a lease to give back the memory that its libraries keep for
 // later. It takes nothing away.
-func (d *Desk) Trim(by Caller, name lease.Name) (api.Lease, error) {
+func (d *Leases) Trim(by Caller, name lease.Name) (api.Lease, error) {
 	held, err := d.held(&by, access.Trim, name, 0)
 	if err != nil {
 		return api.Lease{}, Refused(err)
 	}
 	err = d.actOn(&by, access.Trim, held, nil, "", func() error {
-		d.Publish(lease.TrimEvent(held.Lease, by.Actor, time.Now()))
+		d.publish(lease.TrimEvent(held.Lease, by.Actor, time.Now()))
 		return nil
 	})
 	if err != nil {
@@ -176,7 +211,7 @@ type Explained struct {
 }
 
 // Explain says what would become of a request, without making it.
-func (d *Desk) Explain(by Caller, w api.LeaseRequest) (Explained, error) {
+func (d *Leases) Explain(by Caller, w api.LeaseRequest) (Explained, error) {
 	if len(w.Parts) > 0 || w.Admitted {
 		return Explained{}, wrongFields(lease.FieldErrors{{Field: "parts", Detail: "cannot be explained; make the request, which is answered at once"}})
 	}
@@ -184,7 +219,7 @@ func (d *Desk) Explain(by Caller, w api.LeaseRequest) (Explained, error) {
 	if err != nil {
 		return Explained{}, Refused(err)
 	}
-	e, err := d.Ledger.Explain(r.Request)
+	e, err := d.ledger.Explain(r.Request)
 	if err != nil {
 		return Explained{}, Refused(err)
 	}
@@ -192,14 +227,33 @@ func (d *Desk) Explain(by Caller, w api.LeaseRequest) (Explained, error) {
 	switch {
 	case e.Grant != nil:
 		would := LeaseOf(ledger.Held{Lease: e.Grant})
-		would.Launch = d.equipment(e.Grant, &r, "")
+		would.Launch = d.equip.equipment(e.Grant, &r, "")
 		out.Grant = &would
 	case e.Refusal == nil || e.Refusal.Ever:
 		patient := r.Request
 		patient.Wait = gpu.Some(lease.MaxWait) // the question is when there will be room, not who waits for it
-		out.Estimate = d.estimateNew(patient)
+		out.Estimate = d.foresight.estimateNew(patient)
 	}
 	return out, nil
+}
+
+// actOn acts on a lease. On a lease of another user, that is an act of authority.
+func (d *Leases) actOn(by *Caller, verb access.Verb, held ledger.Held, after map[string]string, why string, do func() error) error {
+	if access.Owns(by.Actor, held.Object()) {
+		return do()
+	}
+	return d.record.act(api.AuditEntry{
+		Who: audit.Who(by.Actor), What: verb.String(), Object: api.AuditObject{Kind: "lease", Owner: held.Holder.User, ID: held.ID}, After: after, Why: why,
+	}, do)
+}
+
+// held returns the lease that a caller names and may act on. A fence of zero means any.
+func (d *Leases) held(by *Caller, verb access.Verb, name lease.Name, fence uint64) (ledger.Held, error) {
+	held, err := d.ledger.Held(by.Actor, verb, name)
+	if err == nil && fence != 0 && fence != held.Fence {
+		err = fmt.Errorf("%s %s: %w: %d; the lease with that id has fence %d", verb, held.ID, lease.ErrStaleFence, fence, held.Fence)
+	}
+	return held, err
 }
 
 // changed changes a lease while the caller stands aside, and returns the lease as the API

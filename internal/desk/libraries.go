@@ -81,7 +81,7 @@ func (r *reports) sum(fence uint64, alive func(process.ID) bool) *api.LibraryRep
 
 // Libraries keeps what a program of a lease says about the memory of its libraries. Who
 // may renew the lease may say it.
-func (d *Desk) Libraries(_ context.Context, by Caller, name lease.Name, b api.Libraries) (api.Lease, error) {
+func (d *Leases) Libraries(_ context.Context, by Caller, name lease.Name, b api.Libraries) (api.Lease, error) {
 	held, err := d.held(&by, access.Renew, name, b.Fence)
 	if err != nil {
 		return api.Lease{}, Refused(err)

@@ -15,13 +15,13 @@ import (
 func TestLibraries(t *testing.T) {
 	o := open(t, "1")
 	by := self(t)
-	l, err := o.Allocate(t.Context(), by, api.Allocate{ID: "a", Memory: 100, Binding: "named"})
+	l, err := o.Leases.Allocate(t.Context(), by, api.Allocate{ID: "a", Memory: 100, Binding: "named"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	name := lease.Name{ID: "a"}
 	say := func(by Caller, fence uint64, libraries ...api.LibraryMemory) (api.Lease, error) {
-		return o.Libraries(t.Context(), by, name, api.Libraries{Fence: fence, Libraries: libraries})
+		return o.Leases.Libraries(t.Context(), by, name, api.Libraries{Fence: fence, Libraries: libraries})
 	}
 	torch := api.LibraryMemory{Name: "torch", Allocated: 1200, Cached: 300}
 	if _, err := say(by, l.Fence, api.LibraryMemory{Name: "torch", Allocated: 7}); err != nil {
@@ -31,9 +31,9 @@ func TestLibraries(t *testing.T) {
 	if err != nil || said.Libraries == nil || len(said.Libraries.Libraries) != 2 || said.Libraries.Libraries[1] != torch {
 		t.Errorf("%+v, %v", said.Libraries, err)
 	}
-	held, _ := o.Ledger.Find(lease.Key{Owner: lease.OwnerOf(&by.Actor), ID: "a"})
+	held, _ := o.parts.Ledger.Find(lease.Key{Owner: lease.OwnerOf(&by.Actor), ID: "a"})
 	var others api.Lease
-	if o.Complete(&others, held, false); others.Libraries != nil {
+	if o.Leases.Complete(&others, held, false); others.Libraries != nil {
 		t.Error("others see it")
 	}
 	if _, err := say(by, l.Fence+1, torch); codeOf(err) != "stale_fence" {
@@ -54,7 +54,7 @@ func TestLibraries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if dead := o.reports.sum(l.Fence, func(id process.ID) bool { return id != own }); dead != nil {
+	if dead := o.Leases.reports.sum(l.Fence, func(id process.ID) bool { return id != own }); dead != nil {
 		t.Errorf("a process that has ended holds %+v", dead)
 	}
 }

@@ -10,7 +10,9 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
+	"github.com/berth-gpu/berth/internal/lease/peaks"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
@@ -207,26 +209,32 @@ type Troubles struct {
 	Orphans int
 }
 
-// troubles keeps what was found. To look at every lease takes longer than the rest of a
-// status, which many ask for, so the desk looks at most once a second.
-type troubles struct {
-	mu   sync.Mutex
+// Attention finds what may need a person. To look at every lease takes longer than the rest of
+// a status, which many ask for, so it looks at most once a second.
+type Attention struct {
+	leases  *Leases
+	monitor *monitor.Monitor
+	ledger  *ledger.Ledger
+	peaks   *peaks.Peaks
+	mps     MPS
+
+	mu   sync.Mutex // guards what follows
 	at   time.Time
 	last Troubles
 }
 
 // Troubles looks for what may need a person. What it returns is at most a second old.
-func (d *Desk) Troubles(now time.Time) Troubles {
-	d.troubles.mu.Lock()
-	defer d.troubles.mu.Unlock()
-	if age := now.Sub(d.troubles.at); age >= 0 && age < time.Second {
-		return d.troubles.last
+func (d *Attention) Troubles(now time.Time) Troubles {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if age := now.Sub(d.at); age >= 0 && age < time.Second {
+		return d.last
 	}
 	var found Troubles
-	page := d.Ledger.Page(placement.Mark{}, mostTroubles)
+	page := d.ledger.Page(placement.Mark{}, mostTroubles)
 	for _, held := range page.Leases {
 		l := LeaseOf(held)
-		if d.Whereabouts(&l, true); len(leaseNeeds(&l, now)) > 0 {
+		if d.leases.Whereabouts(&l, true); len(leaseNeeds(&l, now)) > 0 {
 			found.Leases = append(found.Leases, held)
 		}
 	}
@@ -238,14 +246,14 @@ func (d *Desk) Troubles(now time.Time) Troubles {
 		}
 	}
 	found.Hogs = d.hogging(page, now)
-	for _, r := range d.Monitor.Readings() {
-		for _, p := range d.Ledger.Processes(r.Device.UUID) {
-			if p.Lease == nil && p.Ended != "" && !d.MPS.Serves(p.Line) {
+	for _, r := range d.monitor.Readings() {
+		for _, p := range d.ledger.Processes(r.Device.UUID) {
+			if p.Lease == nil && p.Ended != "" && !d.mps.Serves(p.Line) {
 				found.Orphans++
 			}
 		}
 	}
-	d.troubles.at, d.troubles.last = now, found
+	d.at, d.last = now, found
 	return found
 }
 

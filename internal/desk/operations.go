@@ -14,7 +14,7 @@ import (
 // CountOperations counts the work that a service reports. A caller who may lease in the
 // name of the service may report for it. Work counts for a device only if the service has
 // a lease there.
-func (d *Desk) CountOperations(by Caller, service string, o api.Operations) (api.Counted, error) {
+func (d *Services) CountOperations(by Caller, service string, o api.Operations) (api.Counted, error) {
 	if bad := words.TextProblem(service); bad != "" {
 		return api.Counted{}, wrongFields(lease.FieldErrors{{Field: "name", Detail: bad}})
 	}
@@ -22,14 +22,14 @@ func (d *Desk) CountOperations(by Caller, service string, o api.Operations) (api
 	if err != nil {
 		return api.Counted{}, err
 	}
-	on, err := d.Ledger.DevicesOf(service, by.User)
+	on, err := d.ledger.DevicesOf(service, by.User)
 	if err != nil {
 		return api.Counted{}, Refused(err)
 	}
 	uuid := ""
 	switch {
 	case o.GPU != "":
-		named, err := d.Device(string(o.GPU))
+		named, err := d.devices.Find(string(o.GPU))
 		if err != nil {
 			return api.Counted{}, err
 		}
@@ -40,7 +40,7 @@ func (d *Desk) CountOperations(by Caller, service string, o api.Operations) (api
 		uuid = on[0]
 	}
 	report := throughput.Report{Service: service, User: by.User, GPU: uuid, Operations: o}
-	count, err := d.Operations.Add(report, time.Now())
+	count, err := d.operations.Add(report, time.Now())
 	wrong, tooMany := (*throughput.InvalidError)(nil), (*throughput.RateError)(nil)
 	switch {
 	case errors.As(err, &wrong):

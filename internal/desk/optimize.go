@@ -20,7 +20,7 @@ type Optimizer interface {
 
 // Optimize gets memory back from the leases that the caller may change. For an operator
 // these are all leases, and the optimization is an act of authority.
-func (d *Desk) Optimize(ctx context.Context, by Caller, b api.Optimize) (api.Optimization, error) {
+func (d *Leases) Optimize(ctx context.Context, by Caller, b api.Optimize) (api.Optimization, error) {
 	if bad := words.TextProblem(b.Service); b.Service != "" && bad != "" {
 		return api.Optimization{}, wrongFields(lease.FieldErrors{{Field: "service", Detail: bad}})
 	}
@@ -31,16 +31,16 @@ func (d *Desk) Optimize(ctx context.Context, by Caller, b api.Optimize) (api.Opt
 	if b.Service = service; service != "" && !d.knowsService(service) {
 		return api.Optimization{}, Refuse(Unknown, "unknown_service", "There is no service %s: the configuration does not name it, and it has no lease and no request. Nothing was changed. berth leases and berth config list the services.", service)
 	}
-	if d.Optimizer == nil {
+	if d.optimizer == nil {
 		return api.Optimization{}, Refuse(Unavailable, "no_optimizing", "This daemon only looks, and takes nothing back.")
 	}
-	if !d.Monitor.Running() {
+	if !d.monitor.Running() {
 		return api.Optimization{}, Refuse(Conflict, "monitoring_stopped", "Monitoring is stopped, so berth could not measure what it takes back. Start it with POST /api/gpu/monitoring/start; then optimize.")
 	}
 	may := func(l *lease.Lease) bool { return access.May(by.Actor, access.Optimize, l.Object()) == nil }
 	var found api.Optimization
 	do := func() (err error) {
-		found, err = d.Optimizer.Optimize(ctx, by.Actor, b, may)
+		found, err = d.optimizer.Optimize(ctx, by.Actor, b, may)
 		return err
 	}
 	if !b.DryRun { // a dry run does not wait, and measures all devices
@@ -49,7 +49,7 @@ func (d *Desk) Optimize(ctx context.Context, by Caller, b api.Optimize) (api.Opt
 	if access.May(by.Actor, access.Optimize, access.Everything()) != nil || b.DryRun {
 		err = do()
 	} else {
-		err = d.act(api.AuditEntry{
+		err = d.record.act(api.AuditEntry{
 			Who: audit.Who(by.Actor), What: access.Optimize.String(), Object: api.AuditObject{Kind: "leases", ID: service},
 		}, do)
 	}
@@ -66,11 +66,11 @@ func (d *Desk) Optimize(ctx context.Context, by Caller, b api.Optimize) (api.Opt
 }
 
 // knowsService reports whether a service is configured, or has a lease or a request.
-func (d *Desk) knowsService(service string) bool {
-	if _, configured := d.Config().Services[service]; configured {
+func (d *Leases) knowsService(service string) bool {
+	if _, configured := d.config().Services[service]; configured {
 		return true
 	}
-	for party := range d.Ledger.Tallies() {
+	for party := range d.ledger.Tallies() {
 		if party.Service == service {
 			return true
 		}

@@ -5,27 +5,38 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access/users"
 	"github.com/berth-gpu/berth/internal/health/monitor"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
+// Strays finds the processes that use devices without a lease.
+type Strays struct {
+	monitor   *monitor.Monitor
+	ledger    *ledger.Ledger
+	processes process.Table
+	users     *users.Names
+	mps       MPS
+}
+
 // Orphans lists the processes that use devices under no lease: those whose lease has
 // ended, and those that never had one.
-func (d *Desk) Orphans() api.Strays {
+func (d *Strays) Orphans() api.Strays {
 	strays := api.Strays{Orphans: []api.Stray{}, Foreign: []api.Stray{}}
 	listed := map[string]map[int]bool{}
-	readings := d.Monitor.Readings()
+	readings := d.monitor.Readings()
 	for _, r := range readings {
 		uuid := r.Device.UUID
 		listed[uuid] = map[int]bool{}
-		for _, p := range d.Ledger.Processes(uuid) {
+		for _, p := range d.ledger.Processes(uuid) {
 			pid := p.Line[0].PID
 			listed[uuid][pid] = true
-			if p.Lease != nil || d.MPS.Serves(p.Line) {
+			if p.Lease != nil || d.mps.Serves(p.Line) {
 				continue
 			}
-			stray := api.Stray{GPU: uuid, PID: pid, Name: p.Name, User: d.userOf(pid), Memory: gpu.Some(p.Memory), Lease: p.Ended, Pod: kinship.PodOf(d.Processes.Cgroups(pid))}
+			stray := api.Stray{GPU: uuid, PID: pid, Name: p.Name, User: d.userOf(pid), Memory: gpu.Some(p.Memory), Lease: p.Ended, Pod: kinship.PodOf(d.processes.Cgroups(pid))}
 			if len(p.Fits) > 0 {
 				stray.Evidence, stray.Fits = string(p.By), p.Fits
 			}
@@ -42,7 +53,7 @@ func (d *Desk) Orphans() api.Strays {
 
 // openers finds processes of ended leases that have a device open but are not on its
 // list. Other processes that have it open may only be looking at it.
-func (d *Desk) openers(readings []monitor.Reading, listed map[string]map[int]bool) []api.Stray {
+func (d *Strays) openers(readings []monitor.Reading, listed map[string]map[int]bool) []api.Stray {
 	files := map[string]string{} // device file to UUID
 	var names []string
 	for _, r := range readings {
@@ -55,13 +66,13 @@ func (d *Desk) openers(readings []monitor.Reading, listed map[string]map[int]boo
 		return nil
 	}
 	var found []api.Stray
-	for file, pids := range d.Processes.Openers(names) {
+	for file, pids := range d.processes.Openers(names) {
 		for _, pid := range pids {
 			if listed[files[file]][pid] {
 				continue
 			}
-			if ended, line := d.Ledger.Orphan(pid); ended != "" && !d.MPS.Serves(line) {
-				found = append(found, api.Stray{GPU: files[file], PID: pid, Name: d.Processes.Name(pid), User: d.userOf(pid), Lease: ended})
+			if ended, line := d.ledger.Orphan(pid); ended != "" && !d.mps.Serves(line) {
+				found = append(found, api.Stray{GPU: files[file], PID: pid, Name: d.processes.Name(pid), User: d.userOf(pid), Lease: ended})
 			}
 		}
 	}
@@ -69,34 +80,34 @@ func (d *Desk) openers(readings []monitor.Reading, listed map[string]map[int]boo
 }
 
 // userOf returns the user of a process, for people, or "" if the process has ended.
-func (d *Desk) userOf(pid int) string {
-	uid, err := d.Processes.UID(pid)
+func (d *Strays) userOf(pid int) string {
+	uid, err := d.processes.UID(pid)
 	if err != nil {
 		return ""
 	}
-	return d.Users.Now(uid)
+	return d.users.Now(uid)
 }
 
 // TraceDescent adds to each process of a lease its ancestors up to the holder, so that a
 // person sees which program started which. It reads a few files for each process, so it
 // is only for answers about one lease. It skips processes without a pid, which the caller
 // may not see.
-func (d *Desk) TraceDescent(l *api.Lease) {
+func (d *Leases) TraceDescent(l *api.Lease) {
 	for i, p := range l.Processes {
 		if p.PID == 0 || l.Holder.PID == 0 || p.PID == l.Holder.PID {
 			continue
 		}
-		id, err := d.Processes.Identify(p.PID)
+		id, err := d.processes.Identify(p.PID)
 		if err != nil {
 			continue // the process has ended since
 		}
-		line := d.Processes.Ancestry(id)[1:]
+		line := d.processes.Ancestry(id)[1:]
 		last := slices.IndexFunc(line, func(a process.ID) bool { return a.PID == l.Holder.PID })
 		if last < 0 {
 			continue
 		}
 		for _, a := range line[:last+1] {
-			l.Processes[i].Ancestors = append(l.Processes[i].Ancestors, api.Ancestor{PID: a.PID, Name: d.Processes.Name(a.PID)})
+			l.Processes[i].Ancestors = append(l.Processes[i].Ancestors, api.Ancestor{PID: a.PID, Name: d.processes.Name(a.PID)})
 		}
 	}
 }

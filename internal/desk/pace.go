@@ -14,7 +14,7 @@ import (
 
 // Pace holds a lease to a share of its devices, or lets it run freely. Owners hold their
 // own leases; only an operator can end the hold of an operator.
-func (d *Desk) Pace(by Caller, name lease.Name, b api.Pace) (api.Lease, error) {
+func (d *Leases) Pace(by Caller, name lease.Name, b api.Pace) (api.Lease, error) {
 	if !(b.Share >= 0.05 && b.Share <= 1) {
 		return api.Lease{}, wrongFields(lease.FieldErrors{{Field: "share", Detail: "must be from 0.05 to 1"}})
 	}
@@ -22,7 +22,7 @@ func (d *Desk) Pace(by Caller, name lease.Name, b api.Pace) (api.Lease, error) {
 	switch {
 	case err != nil:
 		return api.Lease{}, Refused(err)
-	case d.Pacer == nil:
+	case d.pacer == nil:
 		return api.Lease{}, Refuse(Unavailable, "cannot_pace", "This daemon paces nothing.")
 	}
 	operator := access.May(by.Actor, access.Pace, access.Everything()) == nil
@@ -35,7 +35,7 @@ func (d *Desk) Pace(by Caller, name lease.Name, b api.Pace) (api.Lease, error) {
 		if operator {
 			h.Source = pace.ByOperator
 		}
-		return d.Pacer.Hold(h)
+		return d.pacer.Hold(h)
 	})
 	if err != nil {
 		return api.Lease{}, Refused(err)
@@ -46,15 +46,15 @@ func (d *Desk) Pace(by Caller, name lease.Name, b api.Pace) (api.Lease, error) {
 }
 
 // unpace ends the holds that the caller may end.
-func (d *Desk) unpace(by *Caller, held ledger.Held, operator bool) error {
+func (d *Leases) unpace(by *Caller, held ledger.Held, operator bool) error {
 	sources := []pace.Source{pace.ByOwner}
 	if operator {
 		sources = append(sources, pace.ByOperator)
 	}
-	if d.Pacer.Let(held.Fence, lease.ByOf(by.Actor), sources...) || operator {
+	if d.pacer.Let(held.Fence, lease.ByOf(by.Actor), sources...) || operator {
 		return nil
 	}
-	left, _ := d.Pacer.Of(held.Fence)
+	left, _ := d.pacer.Of(held.Fence)
 	for _, h := range left.Holds {
 		if h.Source == pace.ByService {
 			return Refuse(Forbidden, "paced_by_service", "%s is held to %s by services.%s.compute. An operator changes that with berth config set.", held.ID, pace.Percent(h.Share), held.Holder.Service)
@@ -68,11 +68,11 @@ func (d *Desk) unpace(by *Caller, held ledger.Held, operator bool) error {
 
 // Paced returns the share that the lease with this fence is held to, as the API shows it,
 // or nil if the lease runs freely. Unless whole is true, it names no user and no process.
-func (d *Desk) Paced(fence uint64, whole bool) *api.Paced {
-	if d.Pacer == nil {
+func (d *Leases) Paced(fence uint64, whole bool) *api.Paced {
+	if d.pacer == nil {
 		return nil
 	}
-	p, held := d.Pacer.Of(fence)
+	p, held := d.pacer.Of(fence)
 	if !held {
 		return nil
 	}

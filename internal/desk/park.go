@@ -35,26 +35,26 @@ type Parking interface {
 
 // Park moves the memory of a lease to the memory of the machine. The move goes on if the
 // caller leaves.
-func (d *Desk) Park(ctx context.Context, by Caller, name lease.Name, b api.Park) (api.Lease, error) {
+func (d *Leases) Park(ctx context.Context, by Caller, name lease.Name, b api.Park) (api.Lease, error) {
 	why := gpu.Printable(b.Why, 256)
 	return d.move(ctx, by, access.Park, name, b.Fence, why, func(held ledger.Held) error {
 		if b.Unshared && !access.Owns(by.Actor, held.Object()) {
 			return Refuse(Forbidden, "not_owner", "Only the owner of %s can say that its processes share no GPU memory. Ask them to park it, or set services.NAME.parkable: unshared if it belongs to a service. Nothing was changed.", held.ID)
 		}
-		return d.Parking.Park(context.WithoutCancel(ctx), held.Key(), held.Fence, by.Actor, why, b.Unshared)
+		return d.parking.Park(context.WithoutCancel(ctx), held.Key(), held.Fence, by.Actor, why, b.Unshared)
 	})
 }
 
 // Resume moves the memory of a parked lease back to its device, now or when there is
 // room. If the caller leaves while it waits for room, the lease stays parked.
-func (d *Desk) Resume(ctx context.Context, by Caller, name lease.Name, b api.Resume) (api.Lease, error) {
+func (d *Leases) Resume(ctx context.Context, by Caller, name lease.Name, b api.Resume) (api.Lease, error) {
 	wait, err := d.patience(b.Timeout)
 	if err != nil {
 		return api.Lease{}, err
 	}
 	why := gpu.Printable(b.Why, 256)
 	return d.move(ctx, by, access.Resume, name, b.Fence, why, func(held ledger.Held) error {
-		return d.noRoom(held, wait, d.Parking.Resume(ctx, held.Key(), held.Fence, by.Actor, why, gpu.Some(wait)))
+		return noRoom(held, wait, d.parking.Resume(ctx, held.Key(), held.Fence, by.Actor, why, gpu.Some(wait)))
 	})
 }
 
@@ -62,7 +62,7 @@ func (d *Desk) Resume(ctx context.Context, by Caller, name lease.Name, b api.Res
 // room, also after the caller has waited. It returns other errors unchanged. The wait in
 // a TimeoutError counts from when the lease was parked, so it is not how long the caller
 // waited.
-func (d *Desk) noRoom(held ledger.Held, wait time.Duration, err error) error {
+func noRoom(held ledger.Held, wait time.Duration, err error) error {
 	noFit, late := (*placement.NoFitError)(nil), (*placement.TimeoutError)(nil)
 	switch {
 	case errors.As(err, &late):
@@ -82,14 +82,14 @@ func (d *Desk) noRoom(held ledger.Held, wait time.Duration, err error) error {
 
 // Wake resumes a lease whose program asks for it. It changes nothing if the lease is not
 // parked.
-func (d *Desk) Wake(ctx context.Context, by Caller, name lease.Name, b api.Park) (api.Lease, error) {
+func (d *Leases) Wake(ctx context.Context, by Caller, name lease.Name, b api.Park) (api.Lease, error) {
 	return d.move(ctx, by, access.Resume, name, b.Fence, gpu.Printable(b.Why, 256), func(held ledger.Held) error {
-		return d.Parking.Wake(ctx, held.Key(), held.Fence)
+		return d.parking.Wake(ctx, held.Key(), held.Fence)
 	})
 }
 
 // patience returns how long a request to resume waits for room.
-func (d *Desk) patience(asked gpu.Opt[float64]) (time.Duration, error) {
+func (d *Leases) patience(asked gpu.Opt[float64]) (time.Duration, error) {
 	seconds, given := asked.Get()
 	switch {
 	case given && !(seconds >= 0 && seconds <= lease.MaxWait.Seconds()):
@@ -97,7 +97,7 @@ func (d *Desk) patience(asked gpu.Opt[float64]) (time.Duration, error) {
 	case given:
 		return lease.Seconds(seconds), nil
 	}
-	return d.Config().Optimization.AllocationTimeout, nil
+	return d.config().Optimization.AllocationTimeout, nil
 }
 
 // wrongWait refuses a wait that is out of range.
@@ -108,21 +108,21 @@ func wrongWait() *Refusal {
 // move finds the lease that a caller names, moves its memory while the caller stands
 // aside, and returns the lease as it is then. A move of somebody else's lease is an act
 // of authority.
-func (d *Desk) move(ctx context.Context, by Caller, verb access.Verb, name lease.Name, fence uint64, why string, do func(ledger.Held) error) (api.Lease, error) {
+func (d *Leases) move(ctx context.Context, by Caller, verb access.Verb, name lease.Name, fence uint64, why string, do func(ledger.Held) error) (api.Lease, error) {
 	held, err := d.held(&by, verb, name, fence)
 	switch {
 	case err != nil:
 		return api.Lease{}, Refused(err)
-	case d.Parking == nil:
+	case d.parking == nil:
 		return api.Lease{}, Refuse(Unavailable, "no_parking", "This daemon only looks, and parks nothing.")
 	}
-	if err := d.ofService(held.Key()); err != nil {
+	if err := ofService(held.Key()); err != nil {
 		return api.Lease{}, err
 	}
 	by.aside()
 	err = d.actOn(&by, verb, held, nil, why, func() error { return do(held) })
 	by.back(ctx)
-	now, stands := d.Ledger.Find(held.Key())
+	now, stands := d.ledger.Find(held.Key())
 	switch {
 	case !stands || now.Fence != held.Fence: // which is why it was not moved, if it was not
 		return api.Lease{}, Refuse(Conflict, "lease_ended", "The lease %s ended meanwhile.", held.ID)
@@ -136,11 +136,11 @@ func (d *Desk) move(ctx context.Context, by Caller, verb access.Verb, name lease
 
 // Whereabouts adds to a lease where its memory is. Unless whole is true, it names no user
 // and no process.
-func (d *Desk) Whereabouts(l *api.Lease, whole bool) {
-	if d.Parking == nil {
+func (d *Leases) Whereabouts(l *api.Lease, whole bool) {
+	if d.parking == nil {
 		return
 	}
-	s, ever := d.Parking.Of(l.Fence)
+	s, ever := d.parking.Of(l.Fence)
 	if !ever {
 		return
 	}
@@ -160,21 +160,21 @@ func (d *Desk) Whereabouts(l *api.Lease, whole bool) {
 
 // Complete adds to a lease what other keepers know about it: its share, its energy, where
 // its memory is, and what its programs say about their libraries. Unless whole is true, it names no user and no process.
-func (d *Desk) Complete(l *api.Lease, held ledger.Held, whole bool) {
-	l.IsolatedBy, l.Energy, l.Paced = d.IsolatedBy(held.Lease), d.UsedBy(held.Fence), d.Paced(held.Fence, whole)
+func (d *Leases) Complete(l *api.Lease, held ledger.Held, whole bool) {
+	l.IsolatedBy, l.Energy, l.Paced = d.equip.IsolatedBy(held.Lease), d.devices.EnergyOf(held.Fence), d.Paced(held.Fence, whole)
 	d.Whereabouts(l, whole)
 	d.addIdle(l, held.Fence)
 	if whole {
-		l.Libraries = d.reports.sum(held.Fence, d.Processes.Alive)
+		l.Libraries = d.reports.sum(held.Fence, d.processes.Alive)
 	}
 }
 
 // addIdle adds to a lease since when its processes have not used their devices.
-func (d *Desk) addIdle(l *api.Lease, fence uint64) {
-	if d.Idle == nil {
+func (d *Leases) addIdle(l *api.Lease, fence uint64) {
+	if d.idle == nil {
 		return
 	}
-	if idle, known := d.Idle.Of(fence); known {
+	if idle, known := d.idle.Of(fence); known {
 		l.Idle = &api.Idle{Since: idle.Since, Utilization: gpu.Some(idle.Utilization), Memory: idle.Memory}
 	}
 }
@@ -184,13 +184,18 @@ func notMoved(err *move.RefusedError) *Refusal {
 	return because(err, Conflict, string(err.Code), err.Next)
 }
 
+// Kept reports whether berth parks a parkable lease only if somebody says so.
+func (d *Leases) Kept(held *lease.Lease) bool {
+	return d.parking != nil && d.parking.Kept(held) != "" // the text names processes
+}
+
 // NotWaiting returns a sentence that says why a lease does not wait.
-func (d *Desk) NotWaiting(held ledger.Held) string {
+func (d *Leases) NotWaiting(held ledger.Held) string {
 	if held.State == lease.Parked {
 		return fmt.Sprintf("%s is parked, and does not wait for its turn: it stays parked until somebody resumes it (berth resume).", held.ID)
 	}
-	if d.Parking != nil {
-		switch s, _ := d.Parking.Of(held.Fence); s.Phase {
+	if d.parking != nil {
+		switch s, _ := d.parking.Of(held.Fence); s.Phase {
 		case move.Parking:
 			return fmt.Sprintf("%s does not wait: it is being parked.", held.ID)
 		case move.Resuming:

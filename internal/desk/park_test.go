@@ -81,8 +81,9 @@ func (p *seat) Back(context.Context) { p.back++ }
 func withGarage(t *testing.T) (*office, *garage, *ink) {
 	t.Helper()
 	o := open(t, "1xrtx-4060")
-	g, log := &garage{book: o.Ledger, moves: map[uint64]move.Status{}}, &ink{}
-	o.Desk.Parking, o.Desk.Record = g, log.Record
+	g, log := &garage{book: o.parts.Ledger, moves: map[uint64]move.Status{}}, &ink{}
+	o.parts.Parking, o.parts.Record = g, log.Record
+	o.remake()
 	return o, g, log
 }
 
@@ -99,14 +100,14 @@ func TestParkAndResume(t *testing.T) {
 	by, name := self(t), lease.Name{ID: "a"}
 	at := &seat{}
 	by.Place = at
-	granted, err := o.Acquire(t.Context(), by, api.LeaseRequest{ID: "a", Memory: 5000, Binding: "named", Parkable: true, Timeout: gpu.Some(0.0)})
+	granted, err := o.Leases.Acquire(t.Context(), by, api.LeaseRequest{ID: "a", Memory: 5000, Binding: "named", Parkable: true, Timeout: gpu.Some(0.0)})
 	if err != nil || !granted.Parkable {
 		t.Fatalf("%+v %v", granted, err)
 	}
 	at.aside, at.back = 0, 0
 	left, leave := context.WithCancel(t.Context())
 	leave()
-	l, err := o.Park(left, by, name, api.Park{Fence: granted.Fence, Why: "night\x07", Unshared: true}) // it goes on although the caller has left
+	l, err := o.Leases.Park(left, by, name, api.Park{Fence: granted.Fence, Why: "night\x07", Unshared: true}) // it goes on although the caller has left
 	if err != nil || l.State != "parked" || l.Parking == nil || l.Parking.Why != "night\uFFFD" {
 		t.Fatalf("%+v %+v %v", l, l.Parking, err)
 	}
@@ -116,29 +117,29 @@ func TestParkAndResume(t *testing.T) {
 	if at.aside != 1 || at.back != 1 {
 		t.Errorf("the place was given away %d times and taken back %d times", at.aside, at.back)
 	}
-	_, err = o.Park(t.Context(), by, name, api.Park{})
+	_, err = o.Leases.Park(t.Context(), by, name, api.Park{})
 	wants(t, "park it again", err, "wrong_state")
-	_, err = o.Release(t.Context(), by, name, 0, false)
+	_, err = o.Leases.Release(t.Context(), by, name, 0, false)
 	wants(t, "release what is parked", err, "parked")
-	_, err = o.Resize(t.Context(), by, name, api.Resize{Memory: 10})
+	_, err = o.Leases.Resize(t.Context(), by, name, api.Resize{Memory: 10})
 	wants(t, "resize what is parked", err, "wrong_state")
-	if _, err := o.Acquire(t.Context(), by, api.LeaseRequest{ID: "b", Memory: 5000, Binding: "named", Timeout: gpu.Some(0.0)}); err != nil {
+	if _, err := o.Leases.Acquire(t.Context(), by, api.LeaseRequest{ID: "b", Memory: 5000, Binding: "named", Timeout: gpu.Some(0.0)}); err != nil {
 		t.Fatalf("what it held is not free: %v", err)
 	}
-	_, err = o.Resume(t.Context(), by, name, api.Resume{Timeout: gpu.Some(0.0)})
+	_, err = o.Leases.Resume(t.Context(), by, name, api.Resume{Timeout: gpu.Some(0.0)})
 	wants(t, "resume without room", err, "insufficient_memory")
-	_, err = o.Resume(t.Context(), by, name, api.Resume{Timeout: gpu.Some(0.001)})
+	_, err = o.Leases.Resume(t.Context(), by, name, api.Resume{Timeout: gpu.Some(0.001)})
 	wants(t, "resume with too little patience", err, "allocation_timeout")
 	if err == nil || !strings.HasPrefix(err.Error(), "Cannot resume a: there was no room within 0.1 s: GPU 0 needs 4.883 GiB and has ") || !strings.HasSuffix(err.Error(), ". It stays parked; give it more time, or resume it later.") {
 		t.Errorf("resume with too little patience: %v", err)
 	}
-	if _, err := o.Release(t.Context(), by, lease.Name{ID: "b"}, 0, false); err != nil {
+	if _, err := o.Leases.Release(t.Context(), by, lease.Name{ID: "b"}, 0, false); err != nil {
 		t.Fatal(err)
 	}
-	if l, err = o.Wake(t.Context(), by, name, api.Park{}); err != nil || l.State != "active" || l.Parts[0].Memory != 5000 {
+	if l, err = o.Leases.Wake(t.Context(), by, name, api.Park{}); err != nil || l.State != "active" || l.Parts[0].Memory != 5000 {
 		t.Errorf("woken: %+v %v", l, err)
 	}
-	_, err = o.Resume(t.Context(), by, name, api.Resume{})
+	_, err = o.Leases.Resume(t.Context(), by, name, api.Resume{})
 	wants(t, "resume what is not parked", err, "wrong_state")
 	if len(log.entries) > 0 {
 		t.Errorf("what an owner does was audited: %+v", log.entries)
@@ -160,15 +161,16 @@ func (q quickEnd) Park(context.Context, lease.Key, uint64, access.Actor, string,
 func TestALeaseThatEndsWhileItIsParked(t *testing.T) {
 	o, g, _ := withGarage(t)
 	by, name := self(t), lease.Name{ID: "a"}
-	if _, err := o.Acquire(t.Context(), by, api.LeaseRequest{ID: "a", Memory: 5000, Binding: "named", Timeout: gpu.Some(0.0)}); err != nil {
+	if _, err := o.Leases.Acquire(t.Context(), by, api.LeaseRequest{ID: "a", Memory: 5000, Binding: "named", Timeout: gpu.Some(0.0)}); err != nil {
 		t.Fatal(err)
 	}
-	o.Desk.Parking = quickEnd{g, func() {
-		if _, err := o.Release(t.Context(), by, name, 0, true); err != nil {
+	o.parts.Parking = quickEnd{g, func() {
+		if _, err := o.Leases.Release(t.Context(), by, name, 0, true); err != nil {
 			t.Error(err)
 		}
 	}}
-	_, err := o.Park(t.Context(), by, name, api.Park{})
+	o.remake()
+	_, err := o.Leases.Park(t.Context(), by, name, api.Park{})
 	wants(t, "park what ends", err, "lease_ended")
 }
 
@@ -176,15 +178,16 @@ func TestALeaseThatEndsWhileItIsParked(t *testing.T) {
 // is tried.
 func TestWhatIsNotParked(t *testing.T) {
 	o := open(t, "2xrtx-4060")
-	g := &garage{book: o.Ledger, moves: map[uint64]move.Status{}}
-	o.Desk.Parking = g
+	g := &garage{book: o.parts.Ledger, moves: map[uint64]move.Status{}}
+	o.parts.Parking = g
+	o.remake()
 	by := self(t)
 	admin := by
 	admin.Role = access.Admin
 	ask := func(by Caller, r api.LeaseRequest) {
 		t.Helper()
 		r.Timeout = gpu.Some(0.0)
-		if _, err := o.Acquire(t.Context(), by, r); err != nil {
+		if _, err := o.Leases.Acquire(t.Context(), by, r); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -194,7 +197,7 @@ func TestWhatIsNotParked(t *testing.T) {
 	ask(by, api.LeaseRequest{ID: "parent", Memory: 100, Slots: gpu.Some(0), Binding: "named"})
 	ask(by, api.LeaseRequest{ID: "child", Parent: "parent", Memory: 10, Slots: gpu.Some(0), Binding: "named"})
 	for _, id := range []string{"wide", "pod", "shared", "parent", "child"} {
-		_, err := o.Park(t.Context(), by, lease.Name{ID: id}, api.Park{})
+		_, err := o.Leases.Park(t.Context(), by, lease.Name{ID: id}, api.Park{})
 		wants(t, "park "+id, err, "cannot_park")
 	}
 	if len(g.moves) > 0 {
@@ -206,27 +209,27 @@ func TestWhatIsNotParked(t *testing.T) {
 // not done.
 func TestParkingForOthersIsAudited(t *testing.T) {
 	o, g, log := withGarage(t)
-	if _, err := o.Acquire(t.Context(), self(t), api.LeaseRequest{ID: "a", Memory: 100, Binding: "named", Timeout: gpu.Some(0.0)}); err != nil {
+	if _, err := o.Leases.Acquire(t.Context(), self(t), api.LeaseRequest{ID: "a", Memory: 100, Binding: "named", Timeout: gpu.Some(0.0)}); err != nil {
 		t.Fatal(err)
 	}
 	olga := Caller{Actor: access.Actor{UID: 4711, User: "olga", Door: access.Socket, Role: access.Operator}}
 	log.dry = audit.ErrUnavailable
-	_, err := o.Park(t.Context(), olga, lease.Name{ID: "a"}, api.Park{})
+	_, err := o.Leases.Park(t.Context(), olga, lease.Name{ID: "a"}, api.Park{})
 	wants(t, "park without a log", err, "audit_unavailable")
 	if len(g.moves) > 0 {
 		t.Fatal("it was parked all the same")
 	}
 	log.dry = nil
-	_, err = o.Park(t.Context(), olga, lease.Name{ID: "a"}, api.Park{Unshared: true})
+	_, err = o.Leases.Park(t.Context(), olga, lease.Name{ID: "a"}, api.Park{Unshared: true})
 	wants(t, "an operator gives the word of the owner", err, "not_owner")
 	if len(g.moves) > 0 {
 		t.Fatal("it was parked all the same")
 	}
 	log.entries = nil
-	if _, err := o.Park(t.Context(), olga, lease.Name{ID: "a"}, api.Park{Why: "night"}); err != nil {
+	if _, err := o.Leases.Park(t.Context(), olga, lease.Name{ID: "a"}, api.Park{Why: "night"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := o.Park(t.Context(), olga, lease.Name{ID: "a"}, api.Park{}); err == nil {
+	if _, err := o.Leases.Park(t.Context(), olga, lease.Name{ID: "a"}, api.Park{}); err == nil {
 		t.Error("it was parked twice")
 	}
 	var said []string
@@ -251,35 +254,39 @@ func (s sweeper) Optimize(_ context.Context, _ access.Actor, b api.Optimize, may
 func TestOptimize(t *testing.T) {
 	o, _, log := withGarage(t)
 	by := self(t)
-	_, err := o.Optimize(t.Context(), by, api.Optimize{})
+	_, err := o.Leases.Optimize(t.Context(), by, api.Optimize{})
 	wants(t, "without an optimizer", err, "no_optimizing")
-	o.Optimizer = sweeper{}
-	o.Config = func() *config.Config { return &config.Config{Services: map[string]config.Service{"embedder": {}}} }
-	_, err = o.Optimize(t.Context(), by, api.Optimize{Service: "nobody"})
+	o.parts.Optimizer = sweeper{}
+	o.remake()
+	o.parts.Config = func() *config.Config { return &config.Config{Services: map[string]config.Service{"embedder": {}}} }
+	o.remake()
+	_, err = o.Leases.Optimize(t.Context(), by, api.Optimize{Service: "nobody"})
 	wants(t, "a service nobody knows", err, "unknown_service")
-	if _, err := o.Acquire(t.Context(), by, api.LeaseRequest{ID: "a", Service: "held", Memory: 100, Binding: "named", Timeout: gpu.Some(0.0)}); err != nil {
+	if _, err := o.Leases.Acquire(t.Context(), by, api.LeaseRequest{ID: "a", Service: "held", Memory: 100, Binding: "named", Timeout: gpu.Some(0.0)}); err != nil {
 		t.Fatal(err)
 	}
 	for _, service := range []string{"", "embedder", "held"} {
-		if got, err := o.Optimize(t.Context(), by, api.Optimize{Service: service}); err != nil || got.Service != service {
+		if got, err := o.Leases.Optimize(t.Context(), by, api.Optimize{Service: service}); err != nil || got.Service != service {
 			t.Errorf("%q: %+v %v", service, got, err)
 		}
 	}
-	o.Optimizer = sweeper{busy: true}
-	_, err = o.Optimize(t.Context(), by, api.Optimize{})
+	o.parts.Optimizer = sweeper{busy: true}
+	o.remake()
+	_, err = o.Leases.Optimize(t.Context(), by, api.Optimize{})
 	wants(t, "while one runs", err, "optimizing")
 	bound := by
 	bound.Actor.Service, bound.Actor.Token = "embedder", "ci"
-	_, err = o.Optimize(t.Context(), bound, api.Optimize{Service: "held"})
+	_, err = o.Leases.Optimize(t.Context(), bound, api.Optimize{Service: "held"})
 	wants(t, "a token of another service", err, "other_service")
 	if len(log.entries) > 0 {
 		t.Errorf("what a user does to their own was audited: %+v", log.entries)
 	}
-	o.Optimizer, by.Role = sweeper{}, access.Operator
-	if _, err := o.Optimize(t.Context(), by, api.Optimize{Service: "held"}); err != nil || len(log.entries) != 1 || log.entries[0].What != "optimize" || log.entries[0].Object.ID != "held" {
+	o.parts.Optimizer, by.Role = sweeper{}, access.Operator
+	o.remake()
+	if _, err := o.Leases.Optimize(t.Context(), by, api.Optimize{Service: "held"}); err != nil || len(log.entries) != 1 || log.entries[0].What != "optimize" || log.entries[0].Object.ID != "held" {
 		t.Errorf("an operator: %v %+v", err, log.entries)
 	}
-	if _, err := o.Optimize(t.Context(), by, api.Optimize{DryRun: true}); err != nil || len(log.entries) != 1 {
+	if _, err := o.Leases.Optimize(t.Context(), by, api.Optimize{DryRun: true}); err != nil || len(log.entries) != 1 {
 		t.Errorf("a dry run: %v %+v", err, log.entries)
 	}
 }

@@ -11,14 +11,29 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/batch/pipeline"
+	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Plan compiles pipelines against the devices as they are now, and publishes that it did.
+// Plans places pipelines on the devices, and starts what was planned.
+type Plans struct {
+	leases  *Leases
+	devices *Devices
+	ledger  *ledger.Ledger
+	monitor *monitor.Monitor
+	peaks   *peaks.Peaks
+	cpus    int // of the machine; 0 if not known
+	config  func() *config.Config
+	publish func(gpu.Event)
+}
+
+// Make compiles pipelines against the devices as they are now, and publishes that it did.
 // It starts nothing and leases nothing.
-func (d *Desk) Plan(by Caller, asked api.PlanRequest) (*api.Plan, error) {
+func (d *Plans) Make(by Caller, asked api.PlanRequest) (*api.Plan, error) {
 	if err := checkPlanRequest(&asked); err != nil {
 		return nil, err
 	}
@@ -69,12 +84,12 @@ func readPipelines(asked api.PlanRequest) (*pipeline.File, error) {
 }
 
 // world returns the world that a file is compiled for.
-func (d *Desk) world(file *pipeline.File, asked api.PlanRequest, user string) pipeline.World {
+func (d *Plans) world(file *pipeline.File, asked api.PlanRequest, user string) pipeline.World {
 	w := pipeline.World{
-		Interpreter: asked.Interpreter, ProbeError: asked.ProbeError, CPUs: d.CPUs,
-		Libraries: asked.Libraries, Learned: d.learned(file, user), Context: d.Config().GPU.Context,
+		Interpreter: asked.Interpreter, ProbeError: asked.ProbeError, CPUs: d.cpus,
+		Libraries: asked.Libraries, Learned: d.learned(file, user), Context: d.config().GPU.Context,
 	}
-	for _, sum := range d.Ledger.Sums() {
+	for _, sum := range d.ledger.Sums() {
 		on := sum.Device
 		w.Devices = append(w.Devices, pipeline.Device{
 			UUID: on.UUID, Index: on.Index, Name: on.Name, Vendor: on.Vendor, PCI: on.PCI, ComputeCapability: on.ComputeCapability,
@@ -87,7 +102,7 @@ func (d *Desk) world(file *pipeline.File, asked api.PlanRequest, user string) pi
 }
 
 // learned returns what earlier runs showed about the steps of a file, by signature.
-func (d *Desk) learned(file *pipeline.File, user string) map[string]pipeline.Peak {
+func (d *Plans) learned(file *pipeline.File, user string) map[string]pipeline.Peak {
 	all := map[string]pipeline.Peak{}
 	for i := range file.Pipelines {
 		p := &file.Pipelines[i]
@@ -97,7 +112,7 @@ func (d *Desk) learned(file *pipeline.File, user string) map[string]pipeline.Pea
 			if step.Function != "" {
 				name, of = step.Function, ""
 			}
-			if e, known := d.Peaks.Find(peaks.Key{User: user, Name: name, Step: of}); known {
+			if e, known := d.peaks.Find(peaks.Key{User: user, Name: name, Step: of}); known {
 				all[p.Signature(step)] = pipeline.Peak{Memory: e.Known(), Seconds: e.Seconds(), Observations: e.Count}
 			}
 		}
@@ -160,13 +175,13 @@ func whereInFile(p *pipeline.Problem) string {
 
 // tell publishes what became of a plan or of one of its runs. The first argument of the
 // format is its name; other users read its kind instead.
-func (d *Desk) tell(by *Caller, e gpu.Event, name, kind, format string, args ...any) {
+func (d *Plans) tell(by *Caller, e gpu.Event, name, kind, format string, args ...any) {
 	say := func(what string) string {
 		return fmt.Sprintf(format, append([]any{what}, args...)...) + ", for " + by.User
 	}
 	e.Time, e.Code, e.Severity, e.User, e.By = time.Now(), gpu.EventPlan, gpu.Note, by.User, lease.ByOf(by.Actor)
 	e.Text, e.Public = say(name), say(kind)
-	d.Publish(e)
+	d.publish(e)
 }
 
 // The limits of the fields of a plan, in characters. Names go into events and into the

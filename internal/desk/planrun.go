@@ -36,14 +36,14 @@ type planOrder struct {
 // Run leases what the runs of a plan need, one after the other. Each run gets a lease of
 // its own, whole or not at all, whatever the other runs get. If no run gets anything, Run
 // returns the first refusal.
-func (d *Desk) Run(ctx context.Context, by Caller, asked api.PlanRun) (Running, error) {
+func (d *Plans) Run(ctx context.Context, by Caller, asked api.PlanRun) (Running, error) {
 	o := planOrder{PlanRun: asked, until: time.Now()}
 	var result Running
 	if err := o.check(); err != nil {
 		return result, err
 	}
 	if o.Plan == nil {
-		made, err := d.Plan(by, o.PlanRequest)
+		made, err := d.Make(by, o.PlanRequest)
 		if err != nil {
 			return result, err
 		}
@@ -138,7 +138,7 @@ func (o *planOrder) checkRuns() error {
 
 // placeRuns leases for every wanted run. The runs of a pipeline are all alike, so once
 // one is refused, it refuses the rest too: there are never more leases than slots.
-func (d *Desk) placeRuns(ctx context.Context, by *Caller, o *planOrder) []Run {
+func (d *Plans) placeRuns(ctx context.Context, by *Caller, o *planOrder) []Run {
 	runs := []Run{}
 	for i := range o.Plan.Pipelines {
 		p := &o.Plan.Pipelines[i]
@@ -165,9 +165,9 @@ func (d *Desk) placeRuns(ctx context.Context, by *Caller, o *planOrder) []Run {
 
 // placeRun leases for one run: on the device of the plan if that has room, else where
 // there is room.
-func (d *Desk) placeRun(ctx context.Context, by *Caller, asked *planOrder, p *api.PlannedPipeline, run *Run) *Refusal {
+func (d *Plans) placeRun(ctx context.Context, by *Caller, asked *planOrder, p *api.PlannedPipeline, run *Run) *Refusal {
 	w := d.runWish(asked, p, run)
-	l, err := d.acquire(ctx, by, &w)
+	l, err := d.leases.acquire(ctx, by, &w)
 	if err != nil {
 		return Refused(err)
 	}
@@ -179,23 +179,23 @@ func (d *Desk) placeRun(ctx context.Context, by *Caller, asked *planOrder, p *ap
 		how = "and not as planned: " + run.Reason
 	}
 	data := map[string]any{"run": run.Name, "placement": run.Placement, "planned_gpu": run.Planned}
-	d.tell(by, gpu.Event{Lease: l.ID, GPU: uuid, Data: data}, run.Name, "A run", "%s runs on %s %s", d.label(uuid), how)
+	d.tell(by, gpu.Event{Lease: l.ID, GPU: uuid, Data: data}, run.Name, "A run", "%s runs on %s %s", d.devices.label(uuid), how)
 	return nil
 }
 
 // abandonRun gives back the lease of a run whose caller has left, unless it stood before.
-func (d *Desk) abandonRun(run *Run) {
+func (d *Plans) abandonRun(run *Run) {
 	if run.Lease == nil || run.Lease.Stood {
 		return
 	}
-	if err := d.giveBack(run.Lease, withdrawn(run.Lease)); err != nil {
+	if err := d.leases.giveBack(run.Lease, withdrawn(run.Lease)); err != nil {
 		run.Lease, run.Placement, run.Reason, run.Refusal = nil, api.PlaceRefused, "", Refused(err)
 	}
 }
 
 // runWish returns the wish for the lease of a run. The holder has the name of the
 // pipeline, whatever its process is called, because the next run is like this one.
-func (d *Desk) runWish(asked *planOrder, p *api.PlannedPipeline, run *Run) wish {
+func (d *Plans) runWish(asked *planOrder, p *api.PlannedPipeline, run *Run) wish {
 	id := asked.ID
 	if id == "" {
 		id = madeUp(strings.TrimSpace(run.Name), 8)
@@ -210,7 +210,7 @@ func (d *Desk) runWish(asked *planOrder, p *api.PlannedPipeline, run *Run) wish 
 	} else {
 		w.GPU = gpu.Ref(p.GPU)
 	}
-	if len(p.Candidates) < len(d.Monitor.Readings()) {
+	if len(p.Candidates) < len(d.monitor.Readings()) {
 		w.only = p.Candidates
 	}
 	return w
@@ -218,25 +218,25 @@ func (d *Desk) runWish(asked *planOrder, p *api.PlannedPipeline, run *Run) wish 
 
 // whyElsewhere returns why the lease is not on the device of the plan. It looks after the
 // grant, so the reason may be over by now.
-func (d *Desk) whyElsewhere(by *Caller, w wish, planned string) string {
+func (d *Plans) whyElsewhere(by *Caller, w wish, planned string) string {
 	switch {
 	case planned == "":
 		return "the plan names no device"
-	case d.Ledger.Sum(planned).Device.UUID == "":
+	case d.ledger.Sum(planned).Device.UUID == "":
 		return fmt.Sprintf("device %s is not there any more", planned)
 	}
 	w.ID += "-there"
 	w.GPU, w.only = gpu.Ref(planned), nil
-	if r, err := d.resolve(by, &w); err == nil {
-		if e, err := d.Ledger.Explain(r.Request); err == nil && e.Refusal != nil {
+	if r, err := d.leases.resolve(by, &w); err == nil {
+		if e, err := d.ledger.Explain(r.Request); err == nil && e.Refusal != nil {
 			for _, reason := range e.Refusal.Reasons {
 				if reason.GPU == planned {
-					return fmt.Sprintf("%s: %s", d.label(planned), reason.Text)
+					return fmt.Sprintf("%s: %s", d.devices.label(planned), reason.Text)
 				}
 			}
 		}
 	}
-	return d.label(planned) + " had no room at that moment"
+	return d.devices.label(planned) + " had no room at that moment"
 }
 
 // onlyRefusals returns the first refusal if every run was refused, and nil otherwise.

@@ -14,7 +14,7 @@ func TestPool(t *testing.T) {
 	by := self(t)
 	ask := func(r api.LeaseRequest) (api.Lease, error) {
 		r.Binding, r.Timeout = "named", gpu.Some(3600.0)
-		return o.Acquire(t.Context(), by, r)
+		return o.Leases.Acquire(t.Context(), by, r)
 	}
 	pool, err := ask(api.LeaseRequest{ID: "render", Memory: 20 << 10, Pool: true})
 	if err != nil || pool.Parts[0].Slots != 0 || pool.Pool == nil || *pool.Pool != (api.Pool{Left: 20 << 10}) {
@@ -24,7 +24,7 @@ func TestPool(t *testing.T) {
 	if err != nil || took.FromPool != "render" || took.Parent != "render" || took.Parts[0].Slots != 0 || took.Parts[0].GPU != pool.Parts[0].GPU {
 		t.Errorf("took %+v, %v", took, err)
 	}
-	held, _ := o.Ledger.Find(keyOf(&pool))
+	held, _ := o.parts.Ledger.Find(keyOf(&pool))
 	if now := LeaseOf(held).Pool; *now != (api.Pool{Taken: 8 << 10, Left: 12 << 10, Leases: 1}) {
 		t.Errorf("the pool says %+v", now)
 	}
@@ -50,14 +50,14 @@ func TestPool(t *testing.T) {
 			t.Errorf("%s: %v, want %s", name, err, c.code)
 		}
 	}
-	if _, err := o.Resize(t.Context(), by, lease.Name{ID: "render"}, api.Resize{Memory: 4 << 10}); codeOf(err) != "pool_in_use" {
+	if _, err := o.Leases.Resize(t.Context(), by, lease.Name{ID: "render"}, api.Resize{Memory: 4 << 10}); codeOf(err) != "pool_in_use" {
 		t.Errorf("made too small: %v", err)
 	}
-	e, err := o.Explain(by, api.LeaseRequest{Memory: 12 << 10, FromPool: "render"})
+	e, err := o.Leases.Explain(by, api.LeaseRequest{Memory: 12 << 10, FromPool: "render"})
 	if err != nil || e.Grant == nil || e.Grant.FromPool != "render" || e.LargestNow != 12<<10 {
 		t.Errorf("explained: %+v, %v", e.Grant, err)
 	}
-	if left, waiting := o.Ledger.Len(); left != 2 || waiting != 0 {
+	if left, waiting := o.parts.Ledger.Len(); left != 2 || waiting != 0 {
 		t.Errorf("%d leases and %d who wait are left", left, waiting)
 	}
 }

@@ -46,7 +46,7 @@ type resolved struct {
 
 // resolve looks up everything that a wish names. It refuses a wish that contradicts
 // itself, or that this caller or this machine cannot have.
-func (d *Desk) resolve(by *Caller, w *wish) (resolved, error) {
+func (d *Leases) resolve(by *Caller, w *wish) (resolved, error) {
 	bound := binding(&w.LeaseRequest)
 	ends := bound // what ends the lease when its program runs
 	if w.run != (lease.Run{}) {
@@ -64,7 +64,7 @@ func (d *Desk) resolve(by *Caller, w *wish) (resolved, error) {
 	if err != nil {
 		return resolved{}, err
 	}
-	memory, note, learned := d.memory(by, w, &choice.where)
+	memory, note, learned := d.memory.ofWish(by, w, &choice.where)
 	if errs := w.ofPool(memory); errs != nil {
 		return resolved{}, errs
 	}
@@ -73,11 +73,11 @@ func (d *Desk) resolve(by *Caller, w *wish) (resolved, error) {
 	if err != nil {
 		return resolved{}, err
 	}
-	isolation, err := d.isolation(w, ends, choice.named)
+	isolation, err := d.equip.isolation(w, ends, choice.named)
 	if err != nil {
 		return resolved{}, err
 	}
-	rung, err := d.rung(w, ends, choice.named, memory > 0 || says.exclusive)
+	rung, err := d.equip.rung(w, ends, choice.named, memory > 0 || says.exclusive)
 	if err != nil {
 		return resolved{}, err
 	}
@@ -86,7 +86,7 @@ func (d *Desk) resolve(by *Caller, w *wish) (resolved, error) {
 			ID: w.ID, Run: w.run, Parent: says.parent, FromPool: w.FromPool != "", Holder: holder, By: by.Actor, Again: w.again, Repeated: by.Repeated || w.run != (lease.Run{}),
 			Binding: bound, Implied: w.implied, TTL: lease.Seconds(w.TTL.Or(0)), TimeLimit: lease.Seconds(w.TimeLimit.Or(0)),
 			GPUs: w.GPUs, Memory: memory, Slots: says.slots, Where: choice.where, Only: w.only, Preferred: choice.preferred, Policy: w.Policy,
-			AskedPriority: w.Priority, Limits: d.limitsOf(by, holder), Draw: d.draw(holder),
+			AskedPriority: w.Priority, Limits: d.people.limitsOf(by, holder), Draw: d.memory.draw(holder),
 			Terms: lease.Terms{EnforcedBy: rung, Note: joined(note, absent), Unit: w.Unit, Scope: w.Scope, Parkable: w.Parkable || slices.Contains(w.Optimize, lease.MayPark), Unshared: w.Unshared, Optimize: w.Optimize, Comment: w.Comment, Exclusive: says.exclusive, Pool: w.Pool},
 		},
 		learned: learned, caps: w.Caps, isolation: isolation, environs: len(w.Caps) > 0 || len(w.Scope) > 0,
@@ -177,7 +177,7 @@ type choice struct {
 
 // where finds the devices that a wish names. It reports everything that is wrong with
 // the fields of the wish at once.
-func (d *Desk) where(w *wish) (c choice, err error) {
+func (d *Leases) where(w *wish) (c choice, err error) {
 	var errs lease.FieldErrors
 	wrong := func(field, detail string) { errs = append(errs, lease.FieldError{Field: field, Detail: detail}) }
 	if w.TimeLimit == gpu.Some(0.0) {
@@ -199,7 +199,7 @@ func (d *Desk) where(w *wish) (c choice, err error) {
 		wrong("policy", err.Error())
 	}
 	if w.GPU != "" {
-		found, err := d.Device(string(w.GPU))
+		found, err := d.devices.Find(string(w.GPU))
 		if err != nil {
 			return c, err
 		}
@@ -214,7 +214,7 @@ func (d *Desk) where(w *wish) (c choice, err error) {
 	if c.preferred = w.preferred; w.Prefer == "" {
 		return c, nil
 	}
-	found, err := d.Device(string(w.Prefer))
+	found, err := d.devices.Find(string(w.Prefer))
 	if err != nil {
 		return c, err
 	}
@@ -226,16 +226,16 @@ func (d *Desk) where(w *wish) (c choice, err error) {
 	return c, nil
 }
 
-// memory returns how much memory a wish is for on each device, with a note for the
+// ofWish returns how much memory a wish is for on each device, with a note for the
 // holder, and whether that is what earlier runs of the same name used.
-func (d *Desk) memory(by *Caller, w *wish, where *gpu.Where) (memory gpu.MiB, note string, learned bool) {
+func (d *Memory) ofWish(by *Caller, w *wish, where *gpu.Where) (memory gpu.MiB, note string, learned bool) {
 	if w.AllMemory {
 		return d.allMemory(where), w.note, false
 	}
 	if !w.Learned || w.Memory != 0 || w.Name == "" {
 		return w.Memory, w.note, false
 	}
-	need, peak := d.Peaks.Offer(peaks.Key{User: by.User, Name: w.Name}, d.Config().GPU.Context, d.mostEver())
+	need, peak := d.peaks.Offer(peaks.Key{User: by.User, Name: w.Name}, d.config().GPU.Context, d.mostEver())
 	if need == 0 {
 		return 0, w.note, false
 	}
@@ -244,8 +244,8 @@ func (d *Desk) memory(by *Caller, w *wish, where *gpu.Where) (memory gpu.MiB, no
 
 // allMemory returns the most memory that could ever be leased on one of the devices that
 // meet these conditions.
-func (d *Desk) allMemory(where *gpu.Where) (most gpu.MiB) {
-	for _, sum := range d.Ledger.Sums() {
+func (d *Memory) allMemory(where *gpu.Where) (most gpu.MiB) {
+	for _, sum := range d.ledger.Sums() {
 		model := sum.Device.Model()
 		if where.Allows(sum.Device.UUID, sum.Device.Index) && where.Unmet(&model) == "" {
 			most = max(most, sum.Most)
@@ -264,7 +264,7 @@ type extent struct {
 // plain returns how a request shares its devices. A launcher asks for what earlier runs
 // used, if the user says nothing. Where nothing was learned, the program gets a device
 // alone, or what its parent has; where something was, it gets a lease of its own.
-func (d *Desk) plain(w *wish, learned bool) extent {
+func (d *Leases) plain(w *wish, learned bool) extent {
 	says := extent{exclusive: w.Exclusive, parent: w.Parent, slots: w.Slots.Or(1)}
 	switch {
 	case w.FromPool != "":
@@ -277,14 +277,14 @@ func (d *Desk) plain(w *wish, learned bool) extent {
 	case launched && learned && w.Parent != "" && says.slots == 0:
 		says.parent, says.slots = "", 1
 	case launched && !learned && w.Parent == "" && !w.Slots.Known():
-		says.exclusive = d.Config().GPU.Plain == "whole"
+		says.exclusive = d.config().GPU.Plain == "whole"
 	}
 	return says
 }
 
 // holder returns who is going to hold the lease of a wish. It refuses a caller who may
 // not ask for them. The note says that the unit of the wish has no process yet.
-func (d *Desk) holder(by *Caller, w *wish, service string) (holder lease.Holder, note string, err error) {
+func (d *Leases) holder(by *Caller, w *wish, service string) (holder lease.Holder, note string, err error) {
 	holder = by.Holder
 	holder.Service = service
 	if w.Name != "" {
@@ -295,7 +295,7 @@ func (d *Desk) holder(by *Caller, w *wish, service string) (holder lease.Holder,
 		if err != nil {
 			return holder, "", err
 		}
-		if holder, err = d.Ledger.HolderOf(pid, by.Actor, holder); err != nil {
+		if holder, err = d.ledger.HolderOf(pid, by.Actor, holder); err != nil {
 			return holder, "", err
 		}
 	}
@@ -306,18 +306,18 @@ func (d *Desk) holder(by *Caller, w *wish, service string) (holder lease.Holder,
 		if err := access.May(by.Actor, access.Scope, access.Object{}); err != nil {
 			return holder, "", fmt.Errorf("lease %s for a scope: %w", w.ID, err)
 		}
-		if wrong := d.Ledger.ScopeProblem(w.Scope); wrong != "" {
+		if wrong := d.ledger.ScopeProblem(w.Scope); wrong != "" {
 			return holder, "", lease.FieldErrors{{Field: "scope", Detail: wrong}}
 		}
 	}
 	if w.Unit == "" {
 		return holder, "", nil
 	}
-	holder, note, err = d.Ledger.HolderInUnit(w.Unit, by.Actor, holder)
+	holder, note, err = d.ledger.HolderInUnit(w.Unit, by.Actor, holder)
 	if by.Repeated && err == nil {
 		// The unit was there when it was asked for, and what runs in it now may be
 		// another user's, or nothing.
-		if asked, waits := d.Ledger.AbsentInUnit(w.ID, w.Unit, by.Actor); waits {
+		if asked, waits := d.ledger.AbsentInUnit(w.ID, w.Unit, by.Actor); waits {
 			holder.UID, holder.User = asked.UID, asked.User
 			return holder, note, nil
 		}

@@ -13,7 +13,6 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/placement"
-	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/launch"
 	"github.com/berth-gpu/berth/internal/process/runs"
@@ -22,37 +21,10 @@ import (
 )
 
 // runLeases is the way to leases of the programs that berth runs.
-type runLeases struct{ desk *Desk }
-
-// asUser returns a user of this machine as a caller for whom the daemon runs a program.
-// The limits are those of the user, and the groups those of the user database. That the
-// lease of a program is a named one until its minder lives is nothing to the limits.
-func (d *Desk) asUser(uid int, user, name string) Caller {
-	by := Caller{
-		Actor:  access.Actor{User: user, UID: uid, Door: access.Socket, Role: access.User},
-		Holder: lease.Holder{UID: uid, User: user, Name: name},
-	}
-	if d.Limits == nil {
-		return by
-	}
-	limits := *d.limitsOfUser(uid, user)
-	limits.Named, limits.LongestWait = lease.Limit[bool]{}, lease.Limit[time.Duration]{}
-	by.Limits = &limits
-	return by
-}
-
-// limitsOfUser returns what a user of this machine may have.
-func (d *Desk) limitsOfUser(uid int, user string) *quota.Limits {
-	subject, rules := lease.Subject{Owner: lease.Owner{UID: uid}}, d.Limits.Load()
-	if rules.Grouped() {
-		_, groups, known := d.Users.Account(user)
-		subject.Groups, subject.Sure = groups, known && groups != nil
-	}
-	return rules.Of(subject)
-}
+type runLeases struct{ leases *Leases }
 
 // runner returns the user of a run as a caller.
-func (d *Desk) runner(a *run.Ask) Caller { return d.asUser(a.Key.UID, a.User, a.Name) }
+func (d *Leases) runner(a *run.Ask) Caller { return d.people.asUser(a.Key.UID, a.User, a.Name) }
 
 // wishOf returns what a run asks for.
 func wishOf(a *run.Ask) *wish {
@@ -63,14 +35,14 @@ func wishOf(a *run.Ask) *wish {
 
 // Acquire implements run.Leases.
 func (l runLeases) Acquire(ctx context.Context, a run.Ask) (_ api.Lease, err error) {
-	defer l.desk.Faults.Confine(&err, a.User, "asking for the lease of "+a.Key.ID)
-	by, w := l.desk.runner(&a), wishOf(&a)
+	defer l.leases.faults.Confine(&err, a.User, "asking for the lease of "+a.Key.ID)
+	by, w := l.leases.runner(&a), wishOf(&a)
 	longest, bounded := l.longestWait(&a)
 	if bounded {
 		left := time.Until(a.Since.Add(longest))
 		w.Timeout = gpu.Some(max(min(left, lease.MaxWait).Seconds(), 0))
 	}
-	got, err := l.desk.acquire(ctx, &by, w)
+	got, err := l.leases.acquire(ctx, &by, w)
 	if late := (*placement.TimeoutError)(nil); bounded && errors.As(err, &late) || bounded && err != nil && time.Since(a.Since) >= longest {
 		return api.Lease{}, fmt.Errorf("%w: there was no room within %s", run.ErrWaited, words.Duration(longest))
 	}
@@ -84,10 +56,10 @@ func (l runLeases) longestWait(a *run.Ask) (time.Duration, bool) {
 	}
 	seconds, bounded := a.Request.Timeout.Get()
 	longest := lease.Seconds(seconds)
-	if l.desk.Limits == nil {
+	if l.leases.people.limits == nil {
 		return longest, bounded
 	}
-	if most, limited := l.desk.limitsOfUser(a.Key.UID, a.User).LongestWait.Get(); limited && (!bounded || most < longest) {
+	if most, limited := l.leases.people.limitsOfUser(a.Key.UID, a.User).LongestWait.Get(); limited && (!bounded || most < longest) {
 		return most, true
 	}
 	return longest, bounded
@@ -96,34 +68,34 @@ func (l runLeases) longestWait(a *run.Ask) (time.Duration, bool) {
 // Hand implements run.Leases. As long as the lease stands, whatever fails passes: a device
 // that is not found yet, MPS that does not start, a journal that is full.
 func (l runLeases) Hand(ctx context.Context, a run.Ask, fence uint64, minder process.ID) (_ api.Lease, err error) {
-	defer l.desk.Faults.Confine(&err, a.User, "handing over the lease of "+a.Key.ID)
-	by, w := l.desk.runner(&a), wishOf(&a)
-	bound, err := l.desk.Ledger.Hand(ctx, a.Key, fence, minder)
+	defer l.leases.faults.Confine(&err, a.User, "handing over the lease of "+a.Key.ID)
+	by, w := l.leases.runner(&a), wishOf(&a)
+	bound, err := l.leases.ledger.Hand(ctx, a.Key, fence, minder)
 	var handed api.Lease
 	if err == nil {
-		handed, err = l.desk.equipRun(ctx, bound, &by, w)
+		handed, err = l.leases.equipRun(ctx, bound, &by, w)
 	}
 	switch {
 	case err == nil:
 		return handed, nil
-	case l.desk.Ledger.Lease(a.Key, fence) == nil, errors.Is(err, process.ErrGone), errors.Is(err, lease.ErrUnknown): // its time may be over
+	case l.leases.ledger.Lease(a.Key, fence) == nil, errors.Is(err, process.ErrGone), errors.Is(err, lease.ErrUnknown): // its time may be over
 		return api.Lease{}, runs.ErrNoLease
 	}
 	return api.Lease{}, later.Because(err, 0)
 }
 
 // equipRun returns a lease that is bound to a minder with what a launcher needs.
-func (d *Desk) equipRun(ctx context.Context, bound *lease.Lease, by *Caller, w *wish) (api.Lease, error) {
+func (d *Leases) equipRun(ctx context.Context, bound *lease.Lease, by *Caller, w *wish) (api.Lease, error) {
 	r, err := d.resolve(by, w)
 	if err != nil {
 		return api.Lease{}, err
 	}
 	handed := LeaseOf(ledger.Held{Lease: bound})
-	if err := d.equip(ctx, &handed, bound, &r, ""); err != nil {
+	if err := d.equip.equip(ctx, &handed, bound, &r, ""); err != nil {
 		return api.Lease{}, err
 	}
 	if r.isolation == launch.ByCgroup {
-		if _, err := d.enclose(bound); err != nil {
+		if _, err := d.equip.enclose(bound); err != nil {
 			return api.Lease{}, err
 		}
 		handed.IsolatedBy = launch.ByCgroup
@@ -133,8 +105,8 @@ func (d *Desk) equipRun(ctx context.Context, bound *lease.Lease, by *Caller, w *
 
 // End implements run.Leases.
 func (l runLeases) End(k lease.Key, fence uint64, by access.Actor, why string) (err error) {
-	defer l.desk.Faults.Confine(&err, k.User, "ending the programs of "+k.ID)
-	_, err = l.desk.EndPrograms(context.Background(), by, k, fence, why)
+	defer l.leases.faults.Confine(&err, k.User, "ending the programs of "+k.ID)
+	_, err = l.leases.EndPrograms(context.Background(), by, k, fence, why)
 	if errors.Is(err, lease.ErrUnknown) || errors.Is(err, lease.ErrStaleFence) {
 		return runs.ErrNoLease
 	}
@@ -143,25 +115,25 @@ func (l runLeases) End(k lease.Key, fence uint64, by access.Actor, why string) (
 
 // Release implements run.Leases.
 func (l runLeases) Release(k lease.Key, fence uint64, why string) {
-	if held, stands := l.desk.Ledger.Find(k); fence == 0 && stands {
+	if held, stands := l.leases.ledger.Find(k); fence == 0 && stands {
 		fence = held.Fence
 	}
-	_ = l.desk.Ledger.GiveBack(k, fence, why) // if the ledger has stopped, the next daemon gives it back
+	_ = l.leases.ledger.GiveBack(k, fence, why) // if the ledger has stopped, the next daemon gives it back
 }
 
 // Claim implements run.Leases. If that fails now, the lease is found by its fence, and the
 // next daemon claims it.
 func (l runLeases) Claim(k lease.Key, fence uint64) (stands bool) {
-	held := l.desk.Ledger.Lease(k, fence)
+	held := l.leases.ledger.Lease(k, fence)
 	if held != nil && held.Run == (lease.Run{}) {
-		_ = l.desk.Ledger.Claim(context.Background(), k, fence)
+		_ = l.leases.ledger.Claim(context.Background(), k, fence)
 	}
 	return held != nil
 }
 
 // List implements run.Leases.
 func (l runLeases) List(kind lease.RunKind) (all []run.Held) {
-	for _, held := range l.desk.Ledger.View().Leases {
+	for _, held := range l.leases.ledger.View().Leases {
 		if held.Run.Kind == kind {
 			all = append(all, run.Held{Key: held.Key(), Fence: held.Fence, Bound: held.Binding == lease.ByProcess})
 		}

@@ -36,14 +36,16 @@ func TestScrub(t *testing.T) {
 	o := open(t, "1")
 	s := &scrubber{}
 	known := "not checked"
-	o.Checkup, o.ClearedBy = s, func([]gpu.Device) string { return known }
-	o.Config = gpuConfig(config.GPU{Scrub: "on"})
+	o.parts.Checkup, o.parts.ClearedBy = s, func([]gpu.Device) string { return known }
+	o.remake()
+	o.parts.Config = gpuConfig(config.GPU{Scrub: "on"})
+	o.remake()
 	caller := func(uid int, user string) Caller {
 		return Caller{Actor: access.Actor{User: user, UID: uid, Door: access.Socket, Role: access.User}, Holder: lease.Holder{User: user, UID: uid}}
 	}
 	take := func(uid int, user, id string) api.Lease {
 		t.Helper()
-		l, err := o.Acquire(t.Context(), caller(uid, user), api.LeaseRequest{ID: id, Binding: "named", Memory: 64, Slots: gpu.Some(0), Enforce: "watchdog", Timeout: gpu.Some(0.0)})
+		l, err := o.Leases.Acquire(t.Context(), caller(uid, user), api.LeaseRequest{ID: id, Binding: "named", Memory: 64, Slots: gpu.Some(0), Enforce: "watchdog", Timeout: gpu.Some(0.0)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +53,7 @@ func TestScrub(t *testing.T) {
 	}
 	end := func(l api.Lease) {
 		t.Helper()
-		if _, err := o.Ledger.Release(t.Context(), lease.Name{ID: l.ID}, l.Fence, caller(l.Holder.UID.Or(0), l.Holder.User).Actor); err != nil {
+		if _, err := o.parts.Ledger.Release(t.Context(), lease.Name{ID: l.ID}, l.Fence, caller(l.Holder.UID.Or(0), l.Holder.User).Actor); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -65,9 +67,9 @@ func TestScrub(t *testing.T) {
 	first := take(1000, "ada", "a")
 	want("after a restart nobody knows who was there", first, "berth", "", "0 beside 64 MiB")
 	a := caller(1000, "ada").Actor
-	held, _ := o.Ledger.Find(lease.Key{Owner: lease.OwnerOf(&a), ID: "a"})
+	held, _ := o.parts.Ledger.Find(lease.Key{Owner: lease.OwnerOf(&a), ID: "a"})
 	var again api.Lease
-	if err := o.AddLaunch(t.Context(), a, &again, held, nil); err != nil || again.Launch.ClearedBy != "berth" {
+	if err := o.Leases.AddLaunch(t.Context(), a, &again, held, nil); err != nil || again.Launch.ClearedBy != "berth" {
 		t.Errorf("asked again, the lease says that its memory was cleared by %+v, %v", again.Launch, err)
 	}
 	second := take(1000, "ada", "b")
@@ -89,7 +91,8 @@ func TestScrub(t *testing.T) {
 	known = "driver, checked 2026-11-15"
 	want("if the driver does it", take(1003, "joe", "g"), known, "")
 	known = "not checked"
-	o.Config = gpuConfig(config.GPU{})
+	o.parts.Config = gpuConfig(config.GPU{})
+	o.remake()
 	want("if berth does not", take(1004, "jim", "h"), known, "")
-	o.traces.scrubbed("GPU-0", []string{"ada"}) // one that began before scrub was switched off
+	o.Leases.equip.traces.scrubbed("GPU-0", []string{"ada"}) // one that began before scrub was switched off
 }

@@ -16,20 +16,21 @@ import (
 // for.
 func TestTokenWithAService(t *testing.T) {
 	o := open(t, "1xrtx-4060")
-	o.Operations = throughput.New(func(service, _ string) string { return service })
+	o.parts.Operations = throughput.New(func(service, _ string) string { return service })
+	o.remake()
 	actor := access.Actor{User: "token:embedder", UID: access.NoUID, Token: "embedder", Door: access.TCP, Role: access.User, Service: "embedding-service"}
 	by := Caller{Actor: actor, Holder: lease.Holder{User: actor.User, UID: actor.UID}}
 	asks := map[string]func(service string) (got string, err error){
 		"lease": func(service string) (string, error) {
-			l, err := o.Acquire(t.Context(), by, api.LeaseRequest{Service: service, Slots: gpu.Some(0), Memory: 1, Timeout: gpu.Some(0.0)})
+			l, err := o.Leases.Acquire(t.Context(), by, api.LeaseRequest{Service: service, Slots: gpu.Some(0), Memory: 1, Timeout: gpu.Some(0.0)})
 			return l.Holder.Service, err
 		},
 		"allocate": func(service string) (string, error) {
-			l, err := o.Allocate(t.Context(), by, api.Allocate{ID: "a" + service, Service: service, Memory: 1, Binding: "named"})
+			l, err := o.Leases.Allocate(t.Context(), by, api.Allocate{ID: "a" + service, Service: service, Memory: 1, Binding: "named"})
 			return l.Holder.Service, err
 		},
 		"explain": func(service string) (string, error) {
-			e, err := o.Explain(by, api.LeaseRequest{Service: service, Slots: gpu.Some(0), Memory: 1})
+			e, err := o.Leases.Explain(by, api.LeaseRequest{Service: service, Slots: gpu.Some(0), Memory: 1})
 			if err != nil {
 				return "", err
 			}
@@ -39,11 +40,11 @@ func TestTokenWithAService(t *testing.T) {
 			if service == "" {
 				return actor.Service, nil // the path names one
 			}
-			c, err := o.CountOperations(by, service, api.Operations{Count: 1})
+			c, err := o.Services.CountOperations(by, service, api.Operations{Count: 1})
 			return c.Service, err
 		},
 		"adopt": func(service string) (string, error) {
-			_, err := o.Adopt(t.Context(), by, api.Adopt{PID: 1, Service: service})
+			_, err := o.Leases.Adopt(t.Context(), by, api.Adopt{PID: 1, Service: service})
 			if r := (*Refusal)(nil); errors.As(err, &r) && r.Code == "not_yours" {
 				return actor.Service, nil // as far as the service goes it is right
 			}

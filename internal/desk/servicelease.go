@@ -16,23 +16,26 @@ import (
 )
 
 // serviceLeases is the way of the owner of services to leases.
-type serviceLeases struct{ runLeases }
+type serviceLeases struct {
+	runLeases
+	services *Services
+}
 
-// RunServices brings services and sends them away until ctx ends.
-func (d *Desk) RunServices(ctx context.Context) error {
-	return d.Services.Run(ctx, serviceLeases{runLeases{d}})
+// Run brings services and sends them away until ctx ends.
+func (d *Services) Run(ctx context.Context) error {
+	return d.owner.Run(ctx, serviceLeases{runLeases{d.leases}, d})
 }
 
 // Never implements owner.Leases.
 func (l serviceLeases) Never(a run.Ask) (err error) {
-	defer l.desk.Faults.Confine(&err, a.User, "asking for the lease of "+a.Key.ID)
-	by, w := l.desk.runner(&a), wishOf(&a)
+	defer l.leases.faults.Confine(&err, a.User, "asking for the lease of "+a.Key.ID)
+	by, w := l.leases.runner(&a), wishOf(&a)
 	w.ID = "" // the service may have its lease
-	r, err := l.desk.resolve(&by, w)
+	r, err := l.leases.resolve(&by, w)
 	if err != nil {
 		return Refused(err)
 	}
-	e, err := l.desk.Ledger.Explain(r.Request)
+	e, err := l.leases.ledger.Explain(r.Request)
 	switch {
 	case err != nil:
 		return Refused(err)
@@ -44,34 +47,34 @@ func (l serviceLeases) Never(a run.Ask) (err error) {
 
 // Park implements owner.Leases.
 func (l serviceLeases) Park(ctx context.Context, k lease.Key, fence uint64, why string) (err error) {
-	defer l.desk.Faults.Confine(&err, k.User, "parking "+k.ID)
+	defer l.leases.faults.Confine(&err, k.User, "parking "+k.ID)
 	if l.Parked(k, fence) {
 		return nil
 	}
 	if err := l.Parkable(k, fence); err != nil {
 		return err
 	}
-	return l.desk.Parking.Park(ctx, k, fence, access.Daemon(), why, false)
+	return l.leases.parking.Park(ctx, k, fence, access.Daemon(), why, false)
 }
 
 // Resume implements owner.Leases.
 func (l serviceLeases) Resume(ctx context.Context, k lease.Key, fence uint64, why string) (_ time.Duration, err error) {
-	defer l.desk.Faults.Confine(&err, k.User, "resuming "+k.ID)
-	if l.desk.Parking == nil {
+	defer l.leases.faults.Confine(&err, k.User, "resuming "+k.ID)
+	if l.leases.parking == nil {
 		return 0, errNoParking
 	}
-	before, _ := l.desk.Parking.Of(fence)
-	held := l.desk.Ledger.Lease(k, fence)
+	before, _ := l.leases.parking.Of(fence)
+	held := l.leases.ledger.Lease(k, fence)
 	switch {
 	case held == nil:
 		return 0, fmt.Errorf("resume %s: %w", k.ID, lease.ErrUnknown)
 	case held.State != lease.Parked && before.Phase != move.Parked && before.Phase != move.Resuming && before.Phase != move.Parking:
 		return 0, nil
 	}
-	if err := l.desk.Parking.Resume(ctx, k, fence, access.Daemon(), why, gpu.Opt[time.Duration]{}); err != nil {
+	if err := l.leases.parking.Resume(ctx, k, fence, access.Daemon(), why, gpu.Opt[time.Duration]{}); err != nil {
 		return 0, err
 	}
-	after, _ := l.desk.Parking.Of(fence)
+	after, _ := l.leases.parking.Of(fence)
 	return max(after.Moving-before.Moving, 0), nil
 }
 
@@ -87,26 +90,26 @@ func (l serviceLeases) Grow(ctx context.Context, k lease.Key, fence uint64, to g
 
 // resize gives a lease another size, if it has not that size already.
 func (l serviceLeases) resize(ctx context.Context, k lease.Key, fence uint64, to gpu.MiB, wait time.Duration) (err error) {
-	defer l.desk.Faults.Confine(&err, k.User, "resizing "+k.ID)
-	if held := l.desk.Ledger.Lease(k, fence); held != nil && held.Parts[0].Memory == to {
+	defer l.leases.faults.Confine(&err, k.User, "resizing "+k.ID)
+	if held := l.leases.ledger.Lease(k, fence); held != nil && held.Parts[0].Memory == to {
 		return nil
 	}
-	_, err = l.desk.Ledger.Resize(ctx, k.Name(), fence, to, access.Daemon(), nil, wait)
+	_, err = l.leases.ledger.Resize(ctx, k.Name(), fence, to, access.Daemon(), nil, wait)
 	return err
 }
 
 // Measured implements owner.Leases. It is the most that the processes have on one of the
 // devices of the lease, which has the same size on each.
 func (l serviceLeases) Measured(ctx context.Context, k lease.Key, fence uint64) (most gpu.MiB, err error) {
-	defer l.desk.Faults.Confine(&err, k.User, "measuring "+k.ID)
-	held := l.desk.Ledger.Lease(k, fence)
+	defer l.leases.faults.Confine(&err, k.User, "measuring "+k.ID)
+	held := l.leases.ledger.Lease(k, fence)
 	if held == nil {
 		return 0, fmt.Errorf("measure %s: %w", k.ID, lease.ErrUnknown)
 	}
 	for _, p := range held.Parts {
-		l.desk.Monitor.Read(ctx, p.GPU)
+		l.leases.monitor.Read(ctx, p.GPU)
 	}
-	now, stands := l.desk.Ledger.Find(k)
+	now, stands := l.leases.ledger.Find(k)
 	switch {
 	case ctx.Err() != nil:
 		return 0, context.Cause(ctx)
@@ -124,17 +127,17 @@ var errNoParking = errors.New("this daemon parks nothing")
 
 // Parkable implements owner.Leases.
 func (l serviceLeases) Parkable(k lease.Key, fence uint64) error {
-	held := l.desk.Ledger.Lease(k, fence)
+	held := l.leases.ledger.Lease(k, fence)
 	switch {
-	case l.desk.Parking == nil:
+	case l.leases.parking == nil:
 		return errNoParking
 	case held == nil:
 		return fmt.Errorf("park %s: %w", k.ID, lease.ErrUnknown)
 	}
-	if err := l.desk.Ledger.Unparkable(k, fence); err != nil {
+	if err := l.leases.ledger.Unparkable(k, fence); err != nil {
 		return err
 	}
-	if kept := l.desk.Parking.Kept(held); kept != "" {
+	if kept := l.leases.parking.Kept(held); kept != "" {
 		return errors.New(kept)
 	}
 	return nil
@@ -142,24 +145,23 @@ func (l serviceLeases) Parkable(k lease.Key, fence uint64) error {
 
 // Learned implements owner.Leases.
 func (l serviceLeases) Learned(name string) (gpu.MiB, bool) {
-	d := l.desk
-	found, is := d.Services.Find(name)
+	found, is := l.services.owner.Find(name)
 	if !is {
 		return 0, false
 	}
-	need, _ := d.Peaks.Offer(peaks.Key{User: found.User, Name: name}, d.Config().GPU.Context, d.mostEver())
+	need, _ := l.leases.peaks.Offer(peaks.Key{User: found.User, Name: name}, l.leases.config().GPU.Context, l.leases.memory.mostEver())
 	return need, need > 0
 }
 
 // Stands implements owner.Leases.
 func (l serviceLeases) Stands(k lease.Key) bool {
-	_, stands := l.desk.Ledger.Find(k)
+	_, stands := l.leases.ledger.Find(k)
 	return stands
 }
 
 // Size implements owner.Leases.
 func (l serviceLeases) Size(k lease.Key, fence uint64) gpu.MiB {
-	held := l.desk.Ledger.Lease(k, fence)
+	held := l.leases.ledger.Lease(k, fence)
 	if held == nil {
 		return 0
 	}
@@ -168,16 +170,16 @@ func (l serviceLeases) Size(k lease.Key, fence uint64) gpu.MiB {
 
 // Parked implements owner.Leases.
 func (l serviceLeases) Parked(k lease.Key, fence uint64) bool {
-	held := l.desk.Ledger.Lease(k, fence)
+	held := l.leases.ledger.Lease(k, fence)
 	return held != nil && held.State == lease.Parked
 }
 
 // Share implements owner.Leases.
 func (l serviceLeases) Share(k lease.Key, fence uint64) float64 {
-	return l.desk.Ledger.LeaseShare(k, fence)
+	return l.leases.ledger.LeaseShare(k, fence)
 }
 
 // SetShares implements owner.Leases.
-func (l serviceLeases) SetShares(shares map[lease.Key]float64) { l.desk.Ledger.SetShares(shares) }
+func (l serviceLeases) SetShares(shares map[lease.Key]float64) { l.leases.ledger.SetShares(shares) }
 
 var _ owner.Leases = serviceLeases{}

@@ -12,52 +12,71 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/access/users"
+	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/history/throughput"
 	"github.com/berth-gpu/berth/internal/job/owner"
 	"github.com/berth-gpu/berth/internal/job/service"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/audit"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process/minder"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// ServiceList returns the services whose programs berth runs, as a caller may see them.
-func (d *Desk) ServiceList(by access.Actor) []api.Service {
+// Services are the programs that berth brings when somebody asks for them.
+type Services struct {
+	leases  *Leases
+	devices *Devices
+
+	owner      *owner.Owner // nil if this daemon runs no programs of services
+	front      Front        // nil if this daemon runs no programs of services
+	logs       Logs         // nil if this daemon runs no programs
+	operations *throughput.Counter
+	ledger     *ledger.Ledger
+	users      *users.Names
+	config     func() *config.Config
+	record     recorder
+}
+
+// List returns the services whose programs berth runs, as a caller may see them.
+func (d *Services) List(by access.Actor) []api.Service {
 	list := []api.Service{}
-	if d.Services == nil {
+	if d.owner == nil {
 		return list
 	}
-	for _, s := range d.Services.List() {
-		list = append(list, d.seenService(by, s))
+	for _, s := range d.owner.List() {
+		list = append(list, d.seen(by, s))
 	}
 	return list
 }
 
-// Service returns a service as a caller may see it.
-func (d *Desk) Service(by access.Actor, name string) (api.Service, error) {
-	s, err := d.service(name)
+// Show returns a service as a caller may see it.
+func (d *Services) Show(by access.Actor, name string) (api.Service, error) {
+	s, err := d.find(name)
 	if err != nil {
 		return api.Service{}, err
 	}
-	return d.seenService(by, s), nil
+	return d.seen(by, s), nil
 }
 
-// service finds a service whose program berth runs.
-func (d *Desk) service(name string) (api.Service, error) {
+// find finds a service whose program berth runs.
+func (d *Services) find(name string) (api.Service, error) {
 	name = words.Service(name)
-	if d.Services != nil {
-		if s, is := d.Services.Find(name); is {
+	if d.owner != nil {
+		if s, is := d.owner.Find(name); is {
 			return s, nil
 		}
 	}
-	if _, configured := d.Config().Services[name]; configured {
+	if _, configured := d.config().Services[name]; configured {
 		return api.Service{}, Refuse(Unknown, "no_program", "berth runs no program for the service %s: its settings have no command (services.%s.command). Nothing was changed.", name, name)
 	}
 	refusal := Refuse(Unknown, "unknown_service", "There is no service %q here. berth services (GET /api/services) lists them.", words.Cut(name, 128))
-	if d.Services != nil {
+	if d.owner != nil {
 		known := []string{}
-		for _, s := range d.Services.List() {
+		for _, s := range d.owner.List() {
 			known = append(known, s.Name)
 		}
 		refusal.Extra = map[string]any{"known": known}
@@ -65,25 +84,25 @@ func (d *Desk) service(name string) (api.Service, error) {
 	return api.Service{}, refusal
 }
 
-// seenService returns a service as a caller may see it, with what it waits for.
-func (d *Desk) seenService(by access.Actor, s api.Service) api.Service {
+// seen returns a service as a caller may see it, with what it waits for.
+func (d *Services) seen(by access.Actor, s api.Service) api.Service {
 	s = seenService(by, s)
 	if s.State == "waiting" || s.State == "returning" {
-		if why := d.serviceWaits(by, s.Name); why != "" {
+		if why := d.waits(by, s.Name); why != "" {
 			s.Why = why
 		}
 	}
 	return s
 }
 
-// serviceWaits says what is in the way of the lease of a service that waits, and who holds it;
+// waits says what is in the way of the lease of a service that waits, and who holds it;
 // empty if it does not wait.
-func (d *Desk) serviceWaits(by access.Actor, name string) string {
-	k, has := d.Services.KeyOf(name)
+func (d *Services) waits(by access.Actor, name string) string {
+	k, has := d.owner.KeyOf(name)
 	if !has {
 		return ""
 	}
-	e, waits := d.Ledger.ExplainWaiting(k)
+	e, waits := d.ledger.ExplainWaiting(k)
 	switch {
 	case !waits || e.Refusal == nil && e.Quota == nil && len(e.Ahead) == 0:
 		return ""
@@ -182,10 +201,10 @@ const (
 	MoveService    ServiceChange = "move"
 )
 
-// ChangeService starts, stops, restarts or moves a service. The answer comes when that is
+// Change starts, stops, restarts or moves a service. The answer comes when that is
 // written down; the service follows.
-func (d *Desk) ChangeService(ctx context.Context, by Caller, name string, what ServiceChange, b api.ServiceOrder) (api.Service, error) {
-	s, err := d.service(name)
+func (d *Services) Change(ctx context.Context, by Caller, name string, what ServiceChange, b api.ServiceOrder) (api.Service, error) {
+	s, err := d.find(name)
 	if err != nil {
 		return api.Service{}, err
 	}
@@ -203,7 +222,7 @@ func (d *Desk) ChangeService(ctx context.Context, by Caller, name string, what S
 	case what == MoveService && b.GPU == "":
 		return api.Service{}, wrongFields(lease.FieldErrors{{Field: "gpu", Detail: "is missing: say which device it shall come to"}})
 	case what == MoveService:
-		found, err := d.Device(b.GPU)
+		found, err := d.devices.Find(b.GPU)
 		if err != nil {
 			return api.Service{}, err
 		}
@@ -213,13 +232,13 @@ func (d *Desk) ChangeService(ctx context.Context, by Caller, name string, what S
 	do := func() error {
 		switch what {
 		case StartService:
-			return d.Services.Start(s.Name, by.Actor, why)
+			return d.owner.Start(s.Name, by.Actor, why)
 		case StopService:
-			return d.Services.Stop(s.Name, by.Actor, why)
+			return d.owner.Stop(s.Name, by.Actor, why)
 		case RestartService:
-			return d.Services.Restart(s.Name, by.Actor, why)
+			return d.owner.Restart(s.Name, by.Actor, why)
 		}
-		return d.Services.Move(s.Name, uuid, by.Actor, why)
+		return d.owner.Move(s.Name, uuid, by.Actor, why)
 	}
 	by.aside()
 	if access.Owns(by.Actor, ownedBy(&s)) {
@@ -229,7 +248,7 @@ func (d *Desk) ChangeService(ctx context.Context, by Caller, name string, what S
 		if uuid != "" {
 			after["gpu"] = uuid
 		}
-		err = d.act(api.AuditEntry{
+		err = d.record.act(api.AuditEntry{
 			Who: audit.Who(by.Actor), What: access.Serve.String(), Object: api.AuditObject{Kind: "service", Owner: s.User, ID: s.Name}, After: after, Why: why,
 		}, do)
 	}
@@ -237,7 +256,7 @@ func (d *Desk) ChangeService(ctx context.Context, by Caller, name string, what S
 	if err != nil {
 		return api.Service{}, refusedService(s.Name, err)
 	}
-	return d.Service(by.Actor, s.Name)
+	return d.Show(by.Actor, s.Name)
 }
 
 // refusedService returns the refusal for an error of the owner of services.
@@ -251,10 +270,10 @@ func refusedService(name string, err error) *Refusal {
 	return Refused(err)
 }
 
-// ServiceLog writes the log of a service to w. A process with the rights of its user reads
+// Log writes the log of a service to w. A process with the rights of its user reads
 // it. Begin is called before anything is written. A log that is followed ends with ctx.
-func (d *Desk) ServiceLog(ctx context.Context, by Caller, name string, q LogQuery, begin func(offset int64), w io.Writer) error {
-	s, err := d.service(name)
+func (d *Services) Log(ctx context.Context, by Caller, name string, q LogQuery, begin func(offset int64), w io.Writer) error {
+	s, err := d.find(name)
 	if err != nil {
 		return err
 	}
@@ -270,7 +289,7 @@ func (d *Desk) ServiceLog(ctx context.Context, by Caller, name string, q LogQuer
 	}
 	reading := minder.Reading{User: s.User, UID: os.Geteuid(), Path: s.Log, Lines: q.Lines, Follow: q.Follow}
 	if reading.UID == 0 { // only a daemon of root runs programs of others
-		uid, _, known := d.Users.Account(s.User)
+		uid, _, known := d.users.Account(s.User)
 		if !known {
 			return Refuse(Unavailable, "no_answer", "The user database does not know %s, or does not answer. Ask again.", s.User)
 		}
@@ -280,7 +299,7 @@ func (d *Desk) ServiceLog(ctx context.Context, by Caller, name string, q LogQuer
 	if !q.Follow {
 		close(until)
 	}
-	err = d.Logs.ReadLog(ctx, reading, until, begin, w)
+	err = d.logs.ReadLog(ctx, reading, until, begin, w)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Refuse(Unknown, "no_log", "The log of %s is gone: there is no file %s any more.", s.Name, s.Log)
 	}
@@ -292,7 +311,7 @@ func (d *Desk) ServiceLog(ctx context.Context, by Caller, name string, q LogQuer
 
 // ofService refuses to act on the lease of a service's program, which berth itself brings
 // and sends away.
-func (d *Desk) ofService(k lease.Key) error {
+func ofService(k lease.Key) error {
 	if k.Run.Kind != lease.OfService {
 		return nil
 	}

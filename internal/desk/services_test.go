@@ -45,11 +45,14 @@ func openServices(t *testing.T) (*workshop, *[]api.AuditEntry) {
 		Start: service.Never, Away: service.Stop, StartTimeout: time.Minute,
 	}})
 	var acts []api.AuditEntry
-	w.Services, w.Logs = services, noLogs{}
-	w.Record = func(e api.AuditEntry) error { acts = append(acts, e); return nil }
+	w.parts.Services, w.parts.Logs = services, noLogs{}
+	w.remake()
+	w.parts.Record = func(e api.AuditEntry) error { acts = append(acts, e); return nil }
+	w.remake()
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { defer close(done); _ = w.RunServices(ctx) }()
+	run := w.Services.Run
+	go func() { defer close(done); _ = run(ctx) }()
 	t.Cleanup(func() { stop(); w.stop(); <-done })
 	for limit := time.Now().Add(time.Minute); len(services.List()) == 0; {
 		if time.Now().After(limit) {
@@ -75,14 +78,14 @@ func TestWhoSeesWhatOfAService(t *testing.T) {
 		whole bool
 		user  string
 	}{{ada, true, "ada"}, {olga, true, "ada"}, {eve, false, "ada"}, {vera, false, other}} {
-		s, err := w.Service(c.by, "chat")
+		s, err := w.Services.Show(c.by, "chat")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if (s.Command != nil && s.Directory != "") != c.whole || s.User != c.user || s.State != "away" {
 			t.Errorf("%s sees %+v", c.by.User, s)
 		}
-		if list := w.ServiceList(c.by); len(list) != 1 || (list[0].Command != nil) != c.whole {
+		if list := w.Services.List(c.by); len(list) != 1 || (list[0].Command != nil) != c.whole {
 			t.Errorf("%s sees in the list %+v", c.by.User, list)
 		}
 	}
@@ -104,7 +107,7 @@ func TestWhoSeesWhatOfAService(t *testing.T) {
 		t.Errorf("of one that a token stopped, its user sees %+v, %+v", s, s.Stopped)
 	}
 	for _, name := range []string{"nothing", "", "chat-1"} {
-		if _, err := w.Service(olga, name); codeOf(err) != "unknown_service" {
+		if _, err := w.Services.Show(olga, name); codeOf(err) != "unknown_service" {
 			t.Errorf("%q is %v", name, err)
 		}
 	}
@@ -115,7 +118,7 @@ func TestWhoSeesWhatOfAService(t *testing.T) {
 func TestWhoDirectsAService(t *testing.T) {
 	w, acts := openServices(t)
 	do := func(by access.Actor, what ServiceChange, b api.ServiceOrder) (api.Service, error) {
-		return w.ChangeService(t.Context(), Caller{Actor: by}, "chat", what, b)
+		return w.Services.Change(t.Context(), Caller{Actor: by}, "chat", what, b)
 	}
 	for _, by := range []access.Actor{eve, vera, {}} {
 		for _, what := range []ServiceChange{StartService, StopService, RestartService, MoveService} {
@@ -146,11 +149,12 @@ func TestWhoDirectsAService(t *testing.T) {
 	if _, err := do(ada, MoveService, api.ServiceOrder{GPU: "7"}); codeOf(err) != "unknown_device" {
 		t.Errorf("to a device that is not there: %v", err)
 	}
-	w.Record = func(api.AuditEntry) error { return errors.New("the disk is full") }
+	w.parts.Record = func(api.AuditEntry) error { return errors.New("the disk is full") }
+	w.remake()
 	if _, err := do(olga, StopService, api.ServiceOrder{}); err == nil {
 		t.Error("an act that cannot be recorded is done")
 	}
-	if s, _ := w.Service(ada, "chat"); s.State == "stopped" {
+	if s, _ := w.Services.Show(ada, "chat"); s.State == "stopped" {
 		t.Error("an act that could not be recorded was done")
 	}
 }
@@ -161,16 +165,16 @@ func TestWhatAServiceWaitsFor(t *testing.T) {
 	bob := Caller{Actor: access.Actor{User: "bob", UID: 1005, Door: access.Socket, Role: access.User}, Holder: lease.Holder{UID: 1005, User: "bob"}}
 	w, _ := openServices(t)
 	for _, id := range []string{"train", "more"} {
-		if _, err := w.Acquire(t.Context(), bob, api.LeaseRequest{ID: id, Exclusive: true, Binding: "named", Timeout: gpu.Some(0.0)}); err != nil {
+		if _, err := w.Leases.Acquire(t.Context(), bob, api.LeaseRequest{ID: id, Exclusive: true, Binding: "named", Timeout: gpu.Some(0.0)}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := w.ChangeService(t.Context(), Caller{Actor: ada}, "chat", StartService, api.ServiceOrder{}); err != nil {
+	if _, err := w.Services.Change(t.Context(), Caller{Actor: ada}, "chat", StartService, api.ServiceOrder{}); err != nil {
 		t.Fatal(err)
 	}
 	for limit := time.Now().Add(time.Minute); ; {
-		if k, has := w.Services.KeyOf("chat"); has {
-			if _, waits := w.Ledger.ExplainWaiting(k); waits {
+		if k, has := w.parts.Services.KeyOf("chat"); has {
+			if _, waits := w.parts.Ledger.ExplainWaiting(k); waits {
 				break
 			}
 		}
@@ -179,7 +183,7 @@ func TestWhatAServiceWaitsFor(t *testing.T) {
 		}
 	}
 	for by, want := range map[access.Actor]string{ada: "train of bob holds ", eve: "train of bob holds ", olga: "train of bob holds ", vera: "train of another user holds "} {
-		s, err := w.Service(by, "chat")
+		s, err := w.Services.Show(by, "chat")
 		if err != nil || s.State != "waiting" || !strings.HasPrefix(s.Why, "GPU 0 is leased to somebody alone; no room on 1 other GPU either; ") || !strings.Contains(s.Why, want) {
 			t.Errorf("%s reads %q of one that is %s, %v", by.User, s.Why, s.State, err)
 		}
@@ -187,9 +191,10 @@ func TestWhatAServiceWaitsFor(t *testing.T) {
 			t.Errorf("a viewer reads %q", s.Why)
 		}
 	}
-	w.Front = frontOf{60, true}
+	w.parts.Front = frontOf{60, true}
+	w.remake()
 	front := Caller{Actor: access.Actor{User: "berth-front", UID: 60, Door: access.Socket}, Certain: true}
-	_, err := w.FrontBring(t.Context(), front, api.FrontBring{Front: "f", Service: "chat", User: "eve", Waited: 600})
+	_, err := w.Services.FrontBring(t.Context(), front, api.FrontBring{Front: "f", Service: "chat", User: "eve", Waited: 600})
 	no := (*owner.Refusal)(nil)
 	if !errors.As(err, &no) || no.Status != 503 || no.Code != "start_timeout" || no.RetryAfter == 0 ||
 		!strings.Contains(no.Why, "The service chat did not come within its start_timeout of 10 min: it waits: GPU 0 ") || !strings.Contains(no.Why, "train of bob holds ") {
@@ -212,19 +217,19 @@ func TestAServiceWaitsForItsCallers(t *testing.T) {
 	}
 	callerOf := func(a access.Actor) Caller { return Caller{Actor: a, Holder: lease.Holder{UID: a.UID, User: a.User}} }
 	for id, by := range map[string]access.Actor{"train": {User: "bob", UID: 1005, Door: access.Socket, Role: access.User}, "own": ada} {
-		if _, err := w.Acquire(t.Context(), callerOf(by), api.LeaseRequest{ID: id, Exclusive: true, Binding: "named", Timeout: gpu.Some(0.0)}); err != nil {
+		if _, err := w.Leases.Acquire(t.Context(), callerOf(by), api.LeaseRequest{ID: id, Exclusive: true, Binding: "named", Timeout: gpu.Some(0.0)}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	place := func() int {
-		if k, has := w.Services.KeyOf("chat"); has {
-			if e, waits := w.Ledger.ExplainWaiting(k); waits {
+		if k, has := w.parts.Services.KeyOf("chat"); has {
+			if e, waits := w.parts.Ledger.ExplainWaiting(k); waits {
 				return e.Position
 			}
 		}
 		return 0
 	}
-	if _, err := w.ChangeService(t.Context(), Caller{Actor: ada}, "chat", StartService, api.ServiceOrder{}); err != nil {
+	if _, err := w.Services.Change(t.Context(), Caller{Actor: ada}, "chat", StartService, api.ServiceOrder{}); err != nil {
 		t.Fatal(err)
 	}
 	until("the service does not wait", func() bool { return place() == 1 })
@@ -233,17 +238,18 @@ func TestAServiceWaitsForItsCallers(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	waiting.Go(func() {
-		_, _ = w.Acquire(ctx, callerOf(eve), api.LeaseRequest{ID: "later", Memory: 1000, Binding: "named", Timeout: gpu.Some(3600.0)})
+		_, _ = w.Leases.Acquire(ctx, callerOf(eve), api.LeaseRequest{ID: "later", Memory: 1000, Binding: "named", Timeout: gpu.Some(3600.0)})
 	})
 	until("its user has half of the machine, and it is not behind somebody who has nothing", func() bool { return place() == 2 })
-	w.Front = frontOf{60, true}
+	w.parts.Front = frontOf{60, true}
+	w.remake()
 	front := Caller{Actor: access.Actor{User: "berth-front", UID: 60, Door: access.Socket}, Certain: true}
 	waiting.Go(func() {
-		_, _ = w.FrontBring(ctx, front, api.FrontBring{Front: "f", Service: "chat", User: "token:rare"})
+		_, _ = w.Services.FrontBring(ctx, front, api.FrontBring{Front: "f", Service: "chat", User: "token:rare"})
 	})
 	until("somebody who has used nothing asks for it, and it is not before a younger request", func() bool { return place() == 1 })
 	for by, sees := range map[access.Actor]bool{ada: true, olga: true, eve: false, vera: false} {
-		s, err := w.Service(by, "chat")
+		s, err := w.Services.Show(by, "chat")
 		if seen := len(s.Callers) == 1 && s.Callers[0] == (api.ServiceCaller{User: "token:rare", Waiting: 1}); err != nil || seen != sees {
 			t.Errorf("%s sees that %+v wait, %v", by.User, s.Callers, err)
 		}
@@ -254,7 +260,7 @@ func TestAServiceWaitsForItsCallers(t *testing.T) {
 func TestLogOfAServiceThatNeverBegan(t *testing.T) {
 	w, _ := openServices(t)
 	read := func(by access.Actor) error {
-		return w.ServiceLog(t.Context(), Caller{Actor: by}, "chat", LogQuery{}, nil, nil)
+		return w.Services.Log(t.Context(), Caller{Actor: by}, "chat", LogQuery{}, nil, nil)
 	}
 	if err := read(ada); codeOf(err) != "no_log" {
 		t.Errorf("its user reads %v", err)
@@ -283,8 +289,9 @@ func TestWhoIsTheFront(t *testing.T) {
 		change(&c)
 		return c
 	}
-	w.Front = frontOf{60, true}
-	if err := w.FrontCalled(front); err != nil {
+	w.parts.Front = frontOf{60, true}
+	w.remake()
+	if err := w.Services.FrontCalled(front); err != nil {
 		t.Errorf("the front: %v", err)
 	}
 	for name, c := range map[string]Caller{
@@ -301,14 +308,15 @@ func TestWhoIsTheFront(t *testing.T) {
 				t.Errorf("%s may %s: %v", name, what, err)
 			}
 		}
-		refused("ask who calls", w.FrontCalled(c))
-		refused("report", w.FrontReports(c, api.FrontReports{Front: "f", Number: 1}))
-		refused("get orders", w.FrontOrders(t.Context(), c, "f", func(api.FrontOrder) error { t.Error("it got one"); return os.ErrClosed }))
-		_, err := w.FrontBring(t.Context(), c, api.FrontBring{Front: "f", Service: "chat"})
+		refused("ask who calls", w.Services.FrontCalled(c))
+		refused("report", w.Services.FrontReports(c, api.FrontReports{Front: "f", Number: 1}))
+		refused("get orders", w.Services.FrontOrders(t.Context(), c, "f", func(api.FrontOrder) error { t.Error("it got one"); return os.ErrClosed }))
+		_, err := w.Services.FrontBring(t.Context(), c, api.FrontBring{Front: "f", Service: "chat"})
 		refused("bring", err)
 	}
-	w.Front = frontOf{60, false}
-	if err := w.FrontCalled(front); err == nil {
+	w.parts.Front = frontOf{60, false}
+	w.remake()
+	if err := w.Services.FrontCalled(front); err == nil {
 		t.Error("its user is the front where none may run")
 	}
 }
@@ -317,14 +325,14 @@ func TestWhoIsTheFront(t *testing.T) {
 // handed over, and nothing is ended.
 func TestTheLeaseOfAService(t *testing.T) {
 	w, _ := openServices(t)
-	l := serviceLeases{runLeases{w.Desk}}
+	l := serviceLeases{runLeases{w.Leases}, w.Services}
 	k := lease.Key{Owner: lease.Holder{UID: 1000, User: "ada"}.Owner(), ID: "chat-1"}
 	ask := run.Ask{Key: k, User: "ada", Name: "chat", Request: api.LeaseRequest{ID: k.ID, Memory: 1000}}
 	granted, err := l.Acquire(t.Context(), ask)
 	if err != nil {
 		t.Fatal(err)
 	}
-	self, err := w.Processes.Identify(os.Getpid())
+	self, err := w.parts.Processes.Identify(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,7 +349,7 @@ func TestTheLeaseOfAService(t *testing.T) {
 	if handed, err := l.Hand(t.Context(), ask, granted.Fence, self); err != nil || handed.Launch == nil && handed.Fence != granted.Fence {
 		t.Errorf("once it is there: %+v, %v", handed, err)
 	}
-	if err := w.Ledger.GiveBack(k, granted.Fence, "it was released"); err != nil {
+	if err := w.parts.Ledger.GiveBack(k, granted.Fence, "it was released"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := l.Hand(t.Context(), ask, granted.Fence, self); !errors.Is(err, runs.ErrNoLease) || later.Passes(err) {
@@ -356,8 +364,8 @@ func TestTheLeaseOfAService(t *testing.T) {
 // else can release it.
 func TestLeasesOfNoService(t *testing.T) {
 	w, _ := openServices(t)
-	l := serviceLeases{runLeases{w.Desk}}
-	self, err := w.Processes.Identify(os.Getpid())
+	l := serviceLeases{runLeases{w.Leases}, w.Services}
+	self, err := w.parts.Processes.Identify(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -371,15 +379,15 @@ func TestLeasesOfNoService(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Services.Report(api.FrontReports{}); err != nil { // it has begun
+		if err := w.parts.Services.Report(api.FrontReports{}); err != nil { // it has begun
 			t.Fatal(err)
 		}
-		w.Services.Runs().Tidy()
+		w.parts.Services.Runs().Tidy()
 		if stands := l.Stands(k); stands != bound {
 			t.Errorf("bound to a process: %v, and it stands: %v", bound, stands)
 		}
 		for _, keep := range []bool{true, false} {
-			if _, err := w.Release(t.Context(), local(t, 1000, "ada", access.User), lease.Name{ID: k.ID}, granted.Fence, keep); bound && codeOf(err) != "service_lease" {
+			if _, err := w.Leases.Release(t.Context(), local(t, 1000, "ada", access.User), lease.Name{ID: k.ID}, granted.Fence, keep); bound && codeOf(err) != "service_lease" {
 				t.Errorf("released by its user, and what runs is kept: %v: %v", keep, err)
 			}
 		}

@@ -19,9 +19,9 @@ import (
 const longestTTL = 100 * 365 * 24 * time.Hour
 
 // ListTokens returns the tokens that the daemon accepts, by name.
-func (d *Desk) ListTokens() api.Tokens {
+func (d *People) ListTokens() api.Tokens {
 	all := api.Tokens{Tokens: []api.Token{}}
-	for _, t := range d.Tokens.List() {
+	for _, t := range d.tokens.List() {
 		all.Tokens = append(all.Tokens, tokenOf(t))
 	}
 	return all
@@ -33,7 +33,7 @@ func tokenOf(t tokens.Token) api.Token {
 
 // CreateToken makes a token that gives at most the role of its maker. The answer
 // has its secret, unless the request brought one.
-func (d *Desk) CreateToken(by Caller, b api.TokenRequest) (api.NewToken, error) {
+func (d *People) CreateToken(by Caller, b api.TokenRequest) (api.NewToken, error) {
 	if err := access.May(by.Actor, access.Entrust, access.Object{}); err != nil {
 		return api.NewToken{}, Refused(fmt.Errorf("create a token: %w", err))
 	}
@@ -58,14 +58,14 @@ func (d *Desk) CreateToken(by Caller, b api.TokenRequest) (api.NewToken, error) 
 		}
 		t.Expires = now.Add(lease.Seconds(seconds))
 	}
-	if d.Tokens.Stands(t, b.Secret) { // the request was made before, so there is nothing to do
+	if d.tokens.Stands(t, b.Secret) { // the request was made before, so there is nothing to do
 		return d.madeToken(b.Name, ""), nil
 	}
 	secret := ""
-	err = d.act(tokenAct(&by, "create", t), func() (err error) {
-		create := d.Tokens.Create
+	err = d.record.act(tokenAct(&by, "create", t), func() (err error) {
+		create := d.tokens.Create
 		if b.Replace {
-			create = d.Tokens.Replace
+			create = d.tokens.Replace
 		}
 		secret, err = create(t, b.Secret, now)
 		return err
@@ -82,23 +82,23 @@ func (d *Desk) CreateToken(by Caller, b api.TokenRequest) (api.NewToken, error) 
 // bindable returns the uid of a user that a caller may bind a token to. With the token,
 // programs run as that user, so a token must not make another: only a caller for whom
 // programs may be run without one can.
-func (d *Desk) bindable(by *Caller, user string) (uid int, err error) {
+func (d *People) bindable(by *Caller, user string) (uid int, err error) {
 	daemon := os.Geteuid()
-	if by.Token != "" || refuseRun(by, false, daemon, d.Processes.SeesOurFiles) != nil {
+	if by.Token != "" || refuseRun(by, false, daemon, d.processes.SeesOurFiles) != nil {
 		return 0, Refuse(Forbidden, "cannot_bind", "Only an administrator whom the kernel names binds a token to a user: call over the Unix socket from this machine, outside of containers and without a token, or from your session on the page (not as root). Nothing was changed.")
 	}
 	wrong := func(format string, args ...any) error {
 		return wrongFields(lease.FieldErrors{{Field: "as", Detail: fmt.Sprintf(format, args...)}})
 	}
 	shown := words.Cut(user, 64)
-	uid, _, known := d.Users.Account(user)
+	uid, _, known := d.users.Account(user)
 	switch {
 	case !known:
 		return 0, wrong("is %q, and this machine has no user of that name, or the user database does not answer; getent passwd lists the users", shown)
 	case uid == 0:
 		return 0, wrong("is %q, who is root; no token is bound to root", shown)
-	case d.Users.Of(uid) != user:
-		return 0, wrong("is %q, and the user database calls the user with the uid %d %s; write that name", shown, uid, d.Users.Of(uid))
+	case d.users.Of(uid) != user:
+		return 0, wrong("is %q, and the user database calls the user with the uid %d %s; write that name", shown, uid, d.users.Of(uid))
 	case daemon != 0 && uid != daemon:
 		return 0, wrong("is %q, and this daemon is not root: it runs programs only as the user who runs it", shown)
 	}
@@ -106,9 +106,9 @@ func (d *Desk) bindable(by *Caller, user string) (uid int, err error) {
 }
 
 // madeToken returns the token with a name, and its secret, which is shown only now.
-func (d *Desk) madeToken(name, secret string) api.NewToken {
+func (d *People) madeToken(name, secret string) api.NewToken {
 	made := api.NewToken{Secret: secret}
-	for _, t := range d.Tokens.List() {
+	for _, t := range d.tokens.List() {
 		if t.Name == name {
 			made.Token = tokenOf(t)
 		}
@@ -117,14 +117,14 @@ func (d *Desk) madeToken(name, secret string) api.NewToken {
 }
 
 // RevokeToken makes the daemon refuse a token from now on, and returns it.
-func (d *Desk) RevokeToken(by Caller, name string) (api.Token, error) {
+func (d *People) RevokeToken(by Caller, name string) (api.Token, error) {
 	if err := access.May(by.Actor, access.Entrust, access.Object{}); err != nil {
 		return api.Token{}, Refused(fmt.Errorf("revoke the token %s: %w", name, err))
 	}
 	if name == access.DaemonToken {
 		return api.Token{}, Refuse(Conflict, "configured_token", "The token daemon stands in the configuration. Remove daemon.token or daemon.token_file there, and restart the daemon.")
 	}
-	known := d.Tokens.List()
+	known := d.tokens.List()
 	at := slices.IndexFunc(known, func(t tokens.Token) bool { return t.Name == name })
 	if at < 0 {
 		names := make([]string, len(known))
@@ -138,8 +138,8 @@ func (d *Desk) RevokeToken(by Caller, name string) (api.Token, error) {
 		return api.Token{}, refusedToken(fmt.Errorf("revoke the token %s: %w%s", name, tokens.ErrMissing, meant))
 	}
 	t := known[at]
-	err := d.act(tokenAct(&by, access.Revoke.String(), t), func() (err error) {
-		t, err = d.Tokens.Revoke(name, time.Now())
+	err := d.record.act(tokenAct(&by, access.Revoke.String(), t), func() (err error) {
+		t, err = d.tokens.Revoke(name, time.Now())
 		return err
 	})
 	if err != nil {

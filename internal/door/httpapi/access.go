@@ -27,7 +27,7 @@ func registerAccess(s *server) {
 		"The answer shows the secret once; the daemon keeps only its hash. A request may bring its own secret of at least 32 characters. "+
 			"A token has at most the role of whoever makes it. The same request again, with the same secret, changes nothing; with replace, it takes the place of the token of that name.",
 		http.StatusConflict)), func(_ context.Context, by desk.Caller, b api.TokenRequest) (api.NewToken, error) {
-		return s.Desk.CreateToken(by, b)
+		return s.Desk.People.CreateToken(by, b)
 	})
 	serve(s, on("DELETE /api/tokens/{name}", "revoke-token", "Refuse a token from now on",
 		"Event streams, lease streams and waiting requests of its holder end at once. Its leases stand until they are released or expire.",
@@ -64,12 +64,12 @@ type quotaQuery struct {
 }
 
 func (s *server) quota(ctx context.Context, in *quotaQuery) (*answer[api.Quota], error) {
-	found, err := s.Desk.Quota(askerOf(ctx), limitsOf(ctx), in.User)
+	found, err := s.Desk.People.Quota(askerOf(ctx), limitsOf(ctx), in.User)
 	return &answer[api.Quota]{found}, err
 }
 
 func (s *server) tokens(_ context.Context, in *Page) (*listed[api.Tokens], error) {
-	page, more, err := cut(in, tokensList, in.most(), s.Desk.ListTokens().Tokens,
+	page, more, err := cut(in, tokensList, in.most(), s.Desk.People.ListTokens().Tokens,
 		func(t api.Token) string { return t.Name }, strings.Compare)
 	if err != nil {
 		return nil, err
@@ -82,6 +82,6 @@ type tokenNamed struct {
 }
 
 func (s *server) revokeToken(ctx context.Context, in *tokenNamed) (*answer[api.Token], error) {
-	revoked, err := s.Desk.RevokeToken(askerOf(ctx), in.Name)
+	revoked, err := s.Desk.People.RevokeToken(askerOf(ctx), in.Name)
 	return &answer[api.Token]{revoked}, err
 }

@@ -19,11 +19,12 @@ func TestABackupBreaksOff(t *testing.T) {
 	d := open(t, "1")
 	var asked desk.BackupQuery
 	broken := error(nil)
-	d.Desk.Backup = func(to io.Writer, q desk.BackupQuery) error {
+	d.desk.Backup = func(to io.Writer, q desk.BackupQuery) error {
 		asked = q
 		_, err := io.WriteString(to, strings.Repeat("archive", 10_000))
 		return errors.Join(err, broken)
 	}
+	d.remake()
 	root := access.Actor{User: "root", UID: os.Geteuid(), Door: access.Socket, Role: access.Admin}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.server.ServeHTTP(w, r.WithContext(doorkeeper.With(r.Context(), doorkeeper.As(doorkeeper.Identity{Actor: root}))))

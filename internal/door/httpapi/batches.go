@@ -97,7 +97,7 @@ type measurementQuery struct {
 // all users' runs.
 func (s *server) measurements(ctx context.Context, in *measurementQuery) (*listed[api.Measurements], error) {
 	chosen, sight := []api.Measured{}, sightOf(ctx)
-	for _, m := range s.Desk.Measured() {
+	for _, m := range s.Desk.Memory.Measured() {
 		if sight.named(access.Measured, m.User) && (in.Name == "" || m.Name == in.Name) && (in.User == "" || m.User == in.User) {
 			chosen = append(chosen, m)
 		}
@@ -112,7 +112,7 @@ func (s *server) measurements(ctx context.Context, in *measurementQuery) (*liste
 }
 
 func (s *server) measure(ctx context.Context, in *body[api.Measurement]) (*struct{}, error) {
-	return nil, s.Desk.Measure(askerOf(ctx), in.Body)
+	return nil, s.Desk.Memory.Measure(askerOf(ctx), in.Body)
 }
 
 func registerOperations(s *server) {
@@ -129,6 +129,6 @@ type operationsReport struct {
 }
 
 func (s *server) operations(ctx context.Context, in *operationsReport) (*answer[api.Counted], error) {
-	counted, err := s.Desk.CountOperations(askerOf(ctx), in.Name, in.Body)
+	counted, err := s.Desk.Services.CountOperations(askerOf(ctx), in.Name, in.Body)
 	return &answer[api.Counted]{counted}, err
 }

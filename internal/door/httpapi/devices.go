@@ -56,7 +56,7 @@ type statusQuery struct {
 }
 
 func (s *server) status(ctx context.Context, in *statusQuery) (*answer[api.Status], error) {
-	r, err := s.Desk.Device(in.GPU)
+	r, err := s.Desk.Devices.Find(in.GPU)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (s *server) leasesOn(uuid string, by sight) []api.DeviceLease {
 	holdings := s.Ledger.Holdings(uuid)
 	list := make([]api.DeviceLease, len(holdings))
 	for i, h := range holdings {
-		list[i] = s.Desk.DeviceLease(h, by.owns(h.Lease.Holder))
+		list[i] = s.Desk.Leases.DeviceLease(h, by.owns(h.Lease.Holder))
 		list[i].Holder = by.holder(h.Lease.Holder)
 	}
 	return list
@@ -95,7 +95,7 @@ func (s *server) leasesOn(uuid string, by sight) []api.DeviceLease {
 
 // statusOf returns the status of a device as a caller sees it.
 func (s *server) statusOf(r monitor.Reading, by sight) api.Status {
-	status := s.Desk.Status(r)
+	status := s.Desk.Devices.Status(r)
 	if status.Drain != nil {
 		status.Drain.By = by.user(status.Drain.By)
 	}
@@ -142,18 +142,18 @@ func (s *server) statusAll(ctx context.Context, in *statusAllQuery) (*answer[api
 // needs returns what needs a person, as far as a caller may see it.
 func (s *server) needs(all *api.StatusAll, by sight) []api.Need {
 	now := time.Now()
-	troubles := s.Desk.Troubles(now)
-	found := desk.Concerns{Monitoring: all.Monitoring, GPUs: all.GPUs, Alerts: s.alertsFor(by), Orphans: troubles.Orphans, Services: s.Desk.ServiceList(by.Actor), Front: s.Desk.FrontState(by.Actor)}
+	troubles := s.Desk.Attention.Troubles(now)
+	found := desk.Concerns{Monitoring: all.Monitoring, GPUs: all.GPUs, Alerts: s.alertsFor(by), Orphans: troubles.Orphans, Services: s.Desk.Services.List(by.Actor), Front: s.Desk.Services.FrontState(by.Actor)}
 	for _, held := range troubles.Leases {
 		l := by.lease(held, nil)
-		s.Desk.Whereabouts(&l, by.owns(held.Holder))
+		s.Desk.Leases.Whereabouts(&l, by.owns(held.Holder))
 		found.Leases = append(found.Leases, l)
 	}
 	for _, w := range troubles.Waiting {
 		found.Waiting = append(found.Waiting, by.waiting(w.Request, w.Position))
 	}
 	for _, h := range troubles.Hogs {
-		hog := s.Desk.HogOf(h, by.lease(h.Held, nil), access.May(by.Actor, access.Cancel, h.Object()) == nil)
+		hog := s.Desk.Attention.HogOf(h, by.lease(h.Held, nil), access.May(by.Actor, access.Cancel, h.Object()) == nil)
 		for _, w := range h.Waiting {
 			hog.Waiting = append(hog.Waiting, by.waiting(w.Request, w.Position))
 		}
@@ -169,7 +169,7 @@ type whichOrAll struct {
 func (s *server) samples(ctx context.Context, in *whichOrAll) (*answer[api.Samples], error) {
 	readings := s.Monitor.Readings()
 	if in.GPU != "" {
-		r, err := s.Desk.Device(in.GPU)
+		r, err := s.Desk.Devices.Find(in.GPU)
 		if err != nil {
 			return nil, err
 		}
@@ -192,7 +192,7 @@ type historyQuery struct {
 }
 
 func (s *server) history(ctx context.Context, in *historyQuery) (*answer[api.Samples], error) {
-	r, err := s.Desk.Device(in.GPU)
+	r, err := s.Desk.Devices.Find(in.GPU)
 	if err != nil {
 		return nil, err
 	}
@@ -231,14 +231,14 @@ type trendQuery struct {
 }
 
 func (s *server) trend(_ context.Context, in *trendQuery) (*answer[api.Trend], error) {
-	r, err := s.Desk.Device(in.GPU)
+	r, err := s.Desk.Devices.Find(in.GPU)
 	if err != nil {
 		return nil, err
 	}
 	if math.IsNaN(in.Minutes) { // NaN passes the checks of minimum and maximum
 		return nil, problems.New(http.StatusUnprocessableEntity, "invalid_request", "minutes must be a number from 0.1 to 1440.")
 	}
-	return ok(s.Desk.Trend(r, in.Minutes, time.Now()))
+	return ok(s.Desk.Devices.Trend(r, in.Minutes, time.Now()))
 }
 
 // someGPUs chooses devices.
@@ -249,31 +249,31 @@ type someGPUs struct {
 func (s *server) available(_ context.Context, in *someGPUs) (*answer[api.Available], error) {
 	var uuids []string
 	for _, name := range in.GPU {
-		r, err := s.Desk.Device(name)
+		r, err := s.Desk.Devices.Find(name)
 		if err != nil {
 			return nil, err
 		}
 		uuids = append(uuids, r.Device.UUID)
 	}
-	all := s.Desk.Available()
+	all := s.Desk.Devices.Available()
 	all.GPUs = slices.DeleteFunc(all.GPUs, func(a api.DeviceAvailable) bool { return !among(uuids, a.GPU) })
 	return ok(all)
 }
 
 func (s *server) throttle(_ context.Context, in *Which) (*answer[api.Throttle], error) {
-	r, err := s.Desk.Device(in.GPU)
+	r, err := s.Desk.Devices.Find(in.GPU)
 	if err != nil {
 		return nil, err
 	}
 	t := desk.Throttle(r)
-	t.Throttling = s.Desk.Throttling(r.Device.UUID)
+	t.Throttling = s.Desk.Devices.Throttling(r.Device.UUID)
 	return ok(t)
 }
 
 // monitoring returns the operation that starts or stops the sampling loop.
 func (s *server) monitoring(on bool) func(context.Context, *struct{}) (*answer[api.Monitoring], error) {
 	return func(ctx context.Context, _ *struct{}) (*answer[api.Monitoring], error) {
-		changed, err := s.Desk.Monitoring(askerOf(ctx), on)
+		changed, err := s.Desk.Devices.Monitoring(askerOf(ctx), on)
 		return &answer[api.Monitoring]{api.Monitoring{Running: s.Monitor.Running(), Interval: s.Settings.GPU().MonitorInterval, Changed: changed}}, err
 	}
 }
@@ -282,11 +282,11 @@ func registerCare(s *server) {
 	const missing, conflict, down = http.StatusNotFound, http.StatusConflict, http.StatusServiceUnavailable
 	serve(s, on("POST /api/gpu/drain", "devices", "drain", "Take a device out of use",
 		"Leases on the device go on, and the daemon grants no new ones there, until undrain or the given time, also after a restart. The answer lists the leases that go on. Draining a drained device again replaces the drain.",
-		missing, down), drains(s, s.Desk.Drain))
-	serve(s, on("POST /api/gpu/undrain", "devices", "undrain", "Let a drained device be used again", "", conflict, missing, down), drains(s, s.Desk.Undrain))
+		missing, down), drains(s, s.Desk.Devices.Drain))
+	serve(s, on("POST /api/gpu/undrain", "devices", "undrain", "Let a drained device be used again", "", conflict, missing, down), drains(s, s.Desk.Devices.Undrain))
 	request(s, on("POST /api/gpu/check", "devices", "check", "Test whether a device works",
 		"The answer comes when the check is done: after some seconds, or after minutes for kind long. Events with the code device_check say meanwhile how far it is. While it runs, the daemon grants nothing on the device; it takes only memory that is free and not leased. "+
-			"A device that fails goes into quarantine; one in quarantine that passes is on probation. A caller who disconnects gives the check up.", conflict, missing, down), s.Desk.Check)
+			"A device that fails goes into quarantine; one in quarantine that passes is on probation. A caller who disconnects gives the check up.", conflict, missing, down), s.Desk.Devices.Check)
 }
 
 // drains returns an operation that drains a device or ends its drain.

@@ -307,7 +307,7 @@ func (s *server) eventQuery(r *http.Request) (q eventQuery, refused *api.Problem
 	}
 	q.filter.Leases = query["lease"]
 	for _, ref := range query["gpu"] {
-		device, err := s.Desk.Device(ref)
+		device, err := s.Desk.Devices.Find(ref)
 		if err != nil {
 			return eventQuery{}, problemOf(err)
 		}

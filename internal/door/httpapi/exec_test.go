@@ -94,7 +94,8 @@ func TestEnforce(t *testing.T) {
 			t.Fatal(w.Body)
 		}
 	}
-	d.Desk.Config = func() *config.Config { return &config.Config{GPU: config.GPU{Context: 500, MPS: "on"}} }
+	d.desk.Config = func() *config.Config { return &config.Config{GPU: config.GPU{Context: 500, MPS: "on"}} }
+	d.remake()
 	for body, why := range map[string]string{
 		`{"memory_mb":1,"binding":"process","enforce":"mps"}`:           "whole NVIDIA devices",
 		`{"memory_mb":1,"binding":"process","enforce":"mps","gpu":"0"}`: "whole NVIDIA devices",
@@ -115,7 +116,7 @@ func TestMeasurements(t *testing.T) {
 	if w := d.askAs(me, "POST", "/api/measurements", `{"name":"embed","step":"encode","memory_mb":3000,"seconds":2.5}`); w.Code != http.StatusNoContent || w.Body.Len() > 0 {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
-	d.Desk.Peaks.Add(peaks.Key{User: me.User, Name: "train.py"}, peaks.Run{Peak: 2000, Asked: 8192, Seconds: 60}, time.Now())
+	d.desk.Peaks.Add(peaks.Key{User: me.User, Name: "train.py"}, peaks.Run{Peak: 2000, Asked: 8192, Seconds: 60}, time.Now())
 	all := decode[api.Measurements](t, d.ask("GET", "/api/measurements", "")).Measurements
 	if len(all) != 2 || all[0].Name != "embed" || all[0].Step != "encode" || all[0].Peak != 3000 || all[0].User != me.User || all[1].Next != 2304 || all[1].Asked != 8192 {
 		t.Errorf("measurements are %+v", all)
@@ -169,7 +170,7 @@ func TestOffersThatAreTaken(t *testing.T) {
 	d := open(t, "1xh200")
 	me := self(t)
 	key := peaks.Key{User: me.User, Name: "train.py"}
-	d.Desk.Peaks.Add(key, peaks.Run{Peak: 2000, Asked: 8192, Seconds: 60}, time.Now())
+	d.desk.Peaks.Add(key, peaks.Run{Peak: 2000, Asked: 8192, Seconds: 60}, time.Now())
 	for _, test := range []struct {
 		path, body string
 		want       gpu.MiB
@@ -181,7 +182,7 @@ func TestOffersThatAreTaken(t *testing.T) {
 		if w := d.askAs(me, "POST", test.path, test.body); w.Code >= 300 {
 			t.Fatalf("%s: %d %s", test.path, w.Code, w.Body)
 		}
-		if e, _ := d.Desk.Peaks.Find(key); e.Offered != test.want {
+		if e, _ := d.desk.Peaks.Find(key); e.Offered != test.want {
 			t.Errorf("after %s %q the last offer is %s, want %s", test.path, test.body, e.Offered, test.want)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 func (s *server) explain(ctx context.Context, in *body[api.LeaseRequest]) (*answer[api.Explanation], error) {
-	e, err := s.Desk.Explain(askerOf(ctx), in.Body)
+	e, err := s.Desk.Leases.Explain(askerOf(ctx), in.Body)
 	if err != nil {
 		return nil, asID(err)
 	}
@@ -35,7 +35,7 @@ type explainQuery struct {
 
 func (s *server) explainWaiting(ctx context.Context, in *explainQuery) (*answer[api.Explanation], error) {
 	sight := sightOf(ctx)
-	k, err := s.Desk.Seek(sight.Actor, lease.Name{User: in.User, ID: in.ID})
+	k, err := s.Desk.Leases.Seek(sight.Actor, lease.Name{User: in.User, ID: in.ID})
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (s *server) explainWaiting(ctx context.Context, in *explainQuery) (*answer[
 		if r != nil {
 			out.Text = desk.WaitsFor(r) + out.Text
 		}
-		out.Estimate = s.Desk.Estimate(k)
+		out.Estimate = s.Desk.Foresight.Estimate(k)
 		if in.Brief {
 			out.Devices, out.Ranking = []api.Obstacle{}, []api.Ranked{}
 		}
@@ -54,7 +54,7 @@ func (s *server) explainWaiting(ctx context.Context, in *explainQuery) (*answer[
 	if held, standing := s.Ledger.Find(k); standing {
 		return ok(api.Explanation{
 			Fits: true, Possible: true, Devices: []api.Obstacle{}, Ranking: []api.Ranked{},
-			Text: s.Desk.NotWaiting(held),
+			Text: s.Desk.Leases.NotWaiting(held),
 		})
 	}
 	return nil, s.Ledger.Unknown(sight.Actor, access.Look, k)
@@ -135,10 +135,10 @@ func (s *server) holdersOf(all []lease.Holding, by sight) []api.HolderUntil {
 			continue
 		}
 		u := api.HolderUntil{Lease: h.Lease.ID, Holder: by.holder(h.Lease.Holder), Memory: max(h.Part.Memory, h.Measured), Slots: h.Part.Slots, Parkable: h.Lease.Parkable}
-		if u.Parkable && s.Desk.Parking != nil && s.Desk.Parking.Kept(h.Lease) != "" { // the text of Kept names processes
+		if u.Parkable && s.Desk.Leases.Kept(h.Lease) {
 			u.Kept = "its processes may share GPU memory, and neither its request nor its service says unshared"
 		}
-		u.Unused = s.Desk.UnusedOf(h.Lease.Key(), time.Now())
+		u.Unused = s.Desk.Attention.UnusedOf(h.Lease.Key(), time.Now())
 		if until, known := h.Lease.Until(); known {
 			u.Until = &until
 		}

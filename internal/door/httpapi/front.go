@@ -34,18 +34,18 @@ func registerFront(s *server) {
 	}
 	s.raw(orders, "application/x-ndjson", s.frontOrders)
 	request(s, on("POST /api/front/reports", "front-reports", "What the front did and saw", "", down), func(_ context.Context, by desk.Caller, b api.FrontReports) (api.FrontTaken, error) {
-		return api.FrontTaken{Number: b.Number}, s.Desk.FrontReports(by, b)
+		return api.FrontTaken{Number: b.Number}, s.Desk.Services.FrontReports(by, b)
 	})
 	request(s, on("POST /api/front/bring", "front-bring", "Bring a service", "The answer comes when the service is open, or will not come. A front that hangs up has nobody left who waits.", http.StatusNotFound, http.StatusConflict, http.StatusTooManyRequests, down, http.StatusGatewayTimeout, http.StatusBadGateway),
 		func(ctx context.Context, by desk.Caller, b api.FrontBring) (api.FrontBrought, error) {
-			brought, err := s.Desk.FrontBring(ctx, by, b)
+			brought, err := s.Desk.Services.FrontBring(ctx, by, b)
 			if no := (*owner.Refusal)(nil); errors.As(err, &no) {
 				return brought, notBrought(no)
 			}
 			return brought, err
 		})
 	request(s, on("POST /api/front/caller", "front-caller", "Who a caller of the front is", "", http.StatusUnauthorized, down), func(_ context.Context, by desk.Caller, b api.FrontWho) (api.FrontCaller, error) {
-		if err := s.Desk.FrontCalled(by); err != nil {
+		if err := s.Desk.Services.FrontCalled(by); err != nil {
 			return api.FrontCaller{}, err
 		}
 		return s.Door.Behind(b, time.Now())
@@ -73,7 +73,7 @@ func (s *server) frontOrders(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	control, begun := http.NewResponseController(w), false
-	err := s.Desk.FrontOrders(r.Context(), askerOf(r.Context()), front, func(o api.FrontOrder) error {
+	err := s.Desk.Services.FrontOrders(r.Context(), askerOf(r.Context()), front, func(o api.FrontOrder) error {
 		line, err := json.Marshal(o)
 		if err != nil {
 			return err

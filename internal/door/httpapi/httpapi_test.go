@@ -48,6 +48,7 @@ import (
 // door is the whole API over simulated devices, each read once.
 type door struct {
 	*server
+	desk     desk.Parts
 	t        testing.TB
 	events   *events.Log
 	settings *memorySettings
@@ -96,21 +97,29 @@ func open(t testing.TB, devices string) *door {
 	}
 	note := func() string { return "No GPU was found." }
 	d.tokens, d.garage, d.sweeper = tokens.New(), &garage{moved: map[uint64]move.Status{}}, &sweeper{}
+	d.desk = desk.Parts{
+		Monitor: m, Ledger: book, Peaks: peaks.New(), Processes: process.Proc(), Users: users.New(users.Lookup, 0), Operations: throughput.New(func(service, _ string) string { return service }), Tokens: d.tokens,
+		Config: func() *config.Config {
+			return &config.Config{Services: map[string]config.Service{"embedder": {}}, Optimization: config.Optimization{AllocationTimeout: time.Minute}}
+		},
+		Publish: d.events.Publish, Note: note,
+		Parking: d.garage, Optimizer: d.sweeper,
+	}
 	d.server = build(Parts{
 		Monitor: m, Events: d.events, Settings: d.settings, Ledger: book, Streams: new(sync.WaitGroup), Log: slog.New(slog.DiscardHandler),
-		Desk: desk.New(desk.Parts{
-			Monitor: m, Ledger: book, Peaks: peaks.New(), Processes: process.Proc(), Users: users.New(users.Lookup, 0), Operations: throughput.New(func(service, _ string) string { return service }), Tokens: d.tokens,
-			Config: func() *config.Config {
-				return &config.Config{Services: map[string]config.Service{"embedder": {}}, Optimization: config.Optimization{AllocationTimeout: time.Minute}}
-			},
-			Publish: d.events.Publish, Note: note,
-			Parking: d.garage, Optimizer: d.sweeper,
-		}),
+		Desk:    desk.New(d.desk),
 		Metrics: http.NotFoundHandler(), Host: "here", Version: "test",
 		Note: note, Ready: func() error { return nil },
 		Guests: guests(),
 	})
 	return d
+}
+
+// remake makes a door anew, with the parts of its desk as they are now.
+func (d *door) remake() {
+	p := d.server.Parts
+	p.Desk = desk.New(d.desk)
+	*d.server = *build(p)
 }
 
 // guests returns the routes of the other doors, of a daemon that keeps no past.

@@ -26,7 +26,7 @@ func registerJobs(s *server) {
 	}
 	request(s, creating(on("POST /api/jobs", "submit", "Run a command under a lease, as the user who asks",
 		"The answer comes when the job is on disk. berth then starts it at its turn, whatever becomes of the caller and of this daemon. Only a caller whom the kernel names can submit: "+
-			"on the Unix socket from outside of containers, or by a session on the page that began there; and the holder of a token that is bound to a user, as that user.", missing, conflict, down)), s.Desk.Submit)
+			"on the Unix socket from outside of containers, or by a session on the page that began there; and the holder of a token that is bound to a user, as that user.", missing, conflict, down)), s.Desk.Jobs.Submit)
 	list := on("GET /api/jobs", "jobs", "All jobs, the newest first", "A job with an array or parameters is one entry, with the counts of its tasks. Of the jobs of others, only operators see the commands, folders and logs.")
 	serve(s, list, s.jobs)
 	serve(s, on("GET /api/jobs/{id}", "job", "One job with its tasks, or one task", "", missing), s.job)
@@ -39,17 +39,17 @@ func registerJobs(s *server) {
 		{desk.UnholdJob, "unhold-job", "Let a job or a task that is held begin at its turn", ""},
 	} {
 		serve(s, on("POST /api/jobs/{id}/"+string(change.to), change.id, change.summary, change.details, missing, conflict, down), func(ctx context.Context, in *ofJob[*api.JobAct]) (*answer[api.Job], error) {
-			changed, err := s.Desk.ChangeJob(ctx, askerOf(ctx), in.ID, change.to, given(in.Body).Why)
+			changed, err := s.Desk.Jobs.Change(ctx, askerOf(ctx), in.ID, change.to, given(in.Body).Why)
 			return &answer[api.Job]{changed}, err
 		})
 	}
 	serve(s, on("POST /api/jobs/{id}/priority", "prioritize-job", "Give a job another priority", "Owners lower it, operators set it.", missing, conflict, down), func(ctx context.Context, in *ofJob[api.JobChange]) (*answer[api.Job], error) {
-		changed, err := s.Desk.PrioritizeJob(ctx, askerOf(ctx), in.ID, in.Body)
+		changed, err := s.Desk.Jobs.Prioritize(ctx, askerOf(ctx), in.ID, in.Body)
 		return &answer[api.Job]{changed}, err
 	})
 	serve(s, creating(on("POST /api/jobs/{id}/redo", "redo-job", "Submit a job again, under a new id", "The new job has the command, the folder, the environment and the lease of the old one, and waits for no other job. Only its owner can.", missing, conflict, down)),
 		func(ctx context.Context, in *ofJob[*api.JobRedo]) (*answer[api.Job], error) {
-			again, err := s.Desk.RedoJob(ctx, askerOf(ctx), in.ID, given(in.Body))
+			again, err := s.Desk.Jobs.Redo(ctx, askerOf(ctx), in.ID, given(in.Body))
 			return &answer[api.Job]{again}, err
 		})
 	request(s, on("POST /api/jobs/minder", "order", "What the minder of a run has to run", "For the process that the daemon has started for the run, and for nobody else.", missing, conflict, down), func(_ context.Context, by desk.Caller, b api.MinderRequest) (api.MinderOrder, error) {
@@ -95,7 +95,7 @@ func (s *server) jobs(ctx context.Context, in *jobsQuery) (*listed[jobList], err
 		}
 		q.Since = since
 	}
-	found, next := s.Desk.JobList(identityOf(ctx).Actor, q)
+	found, next := s.Desk.Jobs.List(identityOf(ctx).Actor, q)
 	all := jobList{jobs: found}
 	if next > 0 {
 		all.more = in.more(jobsList, next)
@@ -188,13 +188,13 @@ func (s *server) job(ctx context.Context, in *jobQuery) (*answer[wholeJob], erro
 	by := askerOf(ctx)
 	if in.Wait > 0 {
 		limited, stop := context.WithTimeout(ctx, time.Duration(in.Wait*float64(time.Second)))
-		s.Desk.AwaitJob(limited, &by, in.ID)
+		s.Desk.Jobs.Await(limited, &by, in.ID)
 		stop()
 	}
-	found, err := s.Desk.Job(by.Actor, in.ID)
+	found, err := s.Desk.Jobs.Show(by.Actor, in.ID)
 	whole := wholeJob{job: found}
 	if found.Tasks != nil && in.Wait == 0 && in.Most > 0 {
-		whole.tasks = firsts(s.Desk.JobTasks(by.Actor, in.ID), in.Most)
+		whole.tasks = firsts(s.Desk.Jobs.Tasks(by.Actor, in.ID), in.Most)
 	}
 	return &answer[wholeJob]{whole}, err
 }
@@ -214,7 +214,7 @@ func firsts[T any](all iter.Seq[T], most int) iter.Seq[T] {
 // jobLog answers with the log of a job, as text.
 func (s *server) jobLog(w http.ResponseWriter, r *http.Request) {
 	s.log(w, r, func(by desk.Caller, q desk.LogQuery, out *flowing) error {
-		return s.Desk.JobLog(r.Context(), by, r.PathValue("id"), q, out.begin, out)
+		return s.Desk.Jobs.Log(r.Context(), by, r.PathValue("id"), q, out.begin, out)
 	})
 }
 

@@ -46,10 +46,12 @@ func (g *gate) withJobs(t *testing.T) *gate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.Desk.Jobs, g.Desk.Logs = k, noMinders{}
+	g.desk.Jobs, g.desk.Logs = k, noMinders{}
+	g.remake()
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { defer close(done); _ = g.Desk.RunJobs(ctx) }()
+	run := g.Desk.Jobs.Run
+	go func() { defer close(done); _ = run(ctx) }()
 	t.Cleanup(func() { stop(); <-done })
 	return g
 }
@@ -328,7 +330,7 @@ func TestBoundTokensSubmit(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &j); err != nil || status != http.StatusCreated || j.User != "ada" {
 			t.Fatalf("%v: %d %s", from, status, text)
 		}
-		if _, s, err := g.Desk.Jobs.Seek(j.ID); err != nil || s.UID != uid {
+		if _, s, err := g.desk.Jobs.Seek(j.ID); err != nil || s.UID != uid {
 			t.Errorf("%v: %+v, %v", from, s, err)
 		}
 		if status, text := show(from.door, from.place, bound, "GET", "/api/whoami", ""); status != 200 || !strings.Contains(text, fmt.Sprintf(`"user":"ada","uid":%d,"role":"user"`, uid)) || !strings.Contains(text, `"token":"nightly"`) || !strings.Contains(text, "bound the token to the user ada") {

@@ -23,7 +23,7 @@ func registerLeases(s *server) {
 	serve(s, creating(on("POST /api/gpu/memory/allocate", "allocate", "Lease memory under an id of your own", "", missing, conflict)), s.allocate)
 	serve(s, creating(on("POST /api/leases", "acquire", "Ask for slots and memory on one or more devices, and wait for them", "", missing, conflict)), s.acquire)
 	request(s, creating(on("POST /api/leases/adopt", "adopt", "Put a process that already runs under a lease", "", missing, conflict)), func(ctx context.Context, by desk.Caller, b api.Adopt) (api.Lease, error) {
-		adopted, err := s.Desk.Adopt(ctx, by, b)
+		adopted, err := s.Desk.Leases.Adopt(ctx, by, b)
 		return adopted, asID(err)
 	})
 	serve(s, on("POST /api/leases/id", "new-id", "Make an id for a lease: a name, and a number that is given out once",
@@ -33,35 +33,35 @@ func registerLeases(s *server) {
 	serve(s, on("GET /api/leases/{id}/explain", "explain-waiting", "What a waiting request waits for", "", missing, conflict), s.explainWaiting)
 	serve(s, on("DELETE /api/leases/{id}", "release", "End a lease, or withdraw a waiting request", "", missing, conflict), s.release)
 	request(s, on("POST /api/gpu/memory/deallocate", "deallocate", "End a lease, or withdraw a waiting request", "", missing, conflict), func(ctx context.Context, by desk.Caller, b api.Deallocate) (api.Ended, error) {
-		return s.Desk.Release(ctx, by, lease.Name{User: b.User, ID: b.ID}, 0, true)
+		return s.Desk.Leases.Release(ctx, by, lease.Name{User: b.User, ID: b.ID}, 0, true)
 	})
 	changeWith(s, on("POST /api/leases/{id}/cancel", "cancel-lease", "End the programs of a lease, and the lease with them",
 		"The processes of the lease get SIGTERM, and after deallocation_timeout SIGKILL; those of a parked lease get SIGKILL at once. Then the lease ends. The answer comes when the daemon has written that down, and a restart of the daemon changes nothing about it. "+
-			"For the user of the lease and operators. What a user asks for reaches only processes that this user could signal; the event names the others. A request that waits is withdrawn. A lease of a batch means the runner of the batch.", missing, conflict), s.Desk.Cancel)
-	change(s, on("POST /api/leases/{id}/renew", "renew", "Extend a lease that has a time to live", "", missing, conflict), s.Desk.Renew)
-	change(s, on("POST /api/leases/{id}/bind", "bind", "Bind a lease of one process to another process", "", missing, conflict), s.Desk.Bind)
-	change(s, on("POST /api/leases/{id}/scope", "rescope", "Change which control groups the processes of a lease are told by", "", missing, conflict), s.Desk.Rescope)
-	change(s, on("POST /api/leases/{id}/resize", "resize", "Give a lease another amount of memory", "", missing, conflict), s.Desk.Resize)
+			"For the user of the lease and operators. What a user asks for reaches only processes that this user could signal; the event names the others. A request that waits is withdrawn. A lease of a batch means the runner of the batch.", missing, conflict), s.Desk.Leases.Cancel)
+	change(s, on("POST /api/leases/{id}/renew", "renew", "Extend a lease that has a time to live", "", missing, conflict), s.Desk.Leases.Renew)
+	change(s, on("POST /api/leases/{id}/bind", "bind", "Bind a lease of one process to another process", "", missing, conflict), s.Desk.Leases.Bind)
+	change(s, on("POST /api/leases/{id}/scope", "rescope", "Change which control groups the processes of a lease are told by", "", missing, conflict), s.Desk.Leases.Rescope)
+	change(s, on("POST /api/leases/{id}/resize", "resize", "Give a lease another amount of memory", "", missing, conflict), s.Desk.Leases.Resize)
 	serve(s, on("POST /api/leases/{id}/trim", "trim", "Ask the holder of a lease to free the memory that its libraries cache",
 		"The daemon sends the holder an event with the code reclaim. Programs that use the Python package with trim_on_request then free the "+
 			"caches of PyTorch and CuPy; other programs may ignore it. The measured memory of the lease shows the result.", missing, conflict), s.trim)
 	change(s, on("POST /api/leases/{id}/libraries", "report-libraries", "Say what the libraries of a program hold",
-		"For programs of the user of the lease. Each process speaks for itself; the lease shows their sum until they end. Nothing is decided by it: what counts is measured.", missing, conflict), s.Desk.Libraries)
+		"For programs of the user of the lease. Each process speaks for itself; the lease shows their sum until they end. Nothing is decided by it: what counts is measured.", missing, conflict), s.Desk.Leases.Libraries)
 	change(s, on("POST /api/leases/{id}/pace", "pace", "Hold a lease to a share of its devices",
 		"berth stops and continues the processes of the lease in short cycles, so that it gets this share of what it would get otherwise. The share survives "+
 			"a restart of the daemon. 1 ends it. An owner cannot undo what an operator set; the least share counts.", missing, conflict), func(_ context.Context, by desk.Caller, name lease.Name, b api.Pace) (api.Lease, error) {
-		return s.Desk.Pace(by, name, b)
+		return s.Desk.Leases.Pace(by, name, b)
 	})
 	changeWith(s, on("POST /api/leases/{id}/park", "park", "Move the memory of a lease to the memory of the machine",
 		"The driver moves the memory of all processes of the lease, without their help; they wait in their next call to it. The answer comes when the memory has moved: after seconds, or a minute for a full card. "+
 			"All processes of the lease are parked, or none. A parked lease holds neither memory nor slots on its device, and stays parked until it is resumed. A caller who disconnects does not stop it.",
-		missing, conflict, down), s.Desk.Park)
+		missing, conflict, down), s.Desk.Leases.Park)
 	changeWith(s, on("POST /api/leases/{id}/resume", "resume", "Move the memory of a parked lease back to its device",
 		"The lease waits for room like any request, as long as timeout_seconds says. The answer comes when the memory has moved and its programs run. A caller who disconnects while it waits leaves it parked.",
-		missing, conflict, down), s.Desk.Resume)
+		missing, conflict, down), s.Desk.Leases.Resume)
 	changeWith(s, on("POST /api/leases/{id}/wake", "wake", "Resume a lease because its program needs it",
 		"For the program that holds the lease: a parked lease is resumed at its turn, however long that takes, and nothing happens to one that is not parked. The answer comes when the lease is active.",
-		missing, conflict, down), s.Desk.Wake)
+		missing, conflict, down), s.Desk.Leases.Wake)
 	serve(s, on("POST /api/optimize", "optimize", "Get memory back",
 		"Tries one way after the other on the leases that the caller may change: ends what the dead hold, names orphans, asks programs to free caches, shrinks leases that use less than they asked for, parks idle ones, and proposes moves. "+
 			"Every amount is measured. The answer comes when that is done; events with the code optimized say meanwhile how far it is.",
@@ -92,12 +92,12 @@ type newIDQuery struct {
 func (s *server) newID(ctx context.Context, in *newIDQuery) (*answer[api.MadeID], error) {
 	by := askerOf(ctx)
 	by.Repeated = in.Repeated
-	made, err := s.Desk.NewID(ctx, by, in.Body)
+	made, err := s.Desk.Leases.NewID(ctx, by, in.Body)
 	return &answer[api.MadeID]{made}, err
 }
 
 func (s *server) allocate(ctx context.Context, in *asking[api.Allocate]) (*allocated, error) {
-	granted, err := s.Desk.Allocate(ctx, in.by(ctx), in.Body)
+	granted, err := s.Desk.Leases.Allocate(ctx, in.by(ctx), in.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func allocatedOf(l api.Lease) *allocated {
 }
 
 func (s *server) acquire(ctx context.Context, in *asking[api.LeaseRequest]) (*allocated, error) {
-	granted, err := s.Desk.Acquire(ctx, in.by(ctx), in.Body)
+	granted, err := s.Desk.Leases.Acquire(ctx, in.by(ctx), in.Body)
 	if err != nil {
 		return nil, asID(err)
 	}
@@ -137,7 +137,7 @@ type releaseQuery struct {
 }
 
 func (s *server) release(ctx context.Context, in *releaseQuery) (*answer[api.Ended], error) {
-	ended, err := s.Desk.Release(ctx, askerOf(ctx), lease.Name{User: in.User, ID: in.ID}, in.Fence, in.KeepRunning)
+	ended, err := s.Desk.Leases.Release(ctx, askerOf(ctx), lease.Name{User: in.User, ID: in.ID}, in.Fence, in.KeepRunning)
 	return &answer[api.Ended]{ended}, err
 }
 
@@ -150,7 +150,7 @@ type named struct {
 func (n *named) name() lease.Name { return lease.Name{User: n.User, ID: n.ID} }
 
 func (s *server) trim(ctx context.Context, in *named) (*answer[api.Lease], error) {
-	trimmed, err := s.Desk.Trim(askerOf(ctx), in.name())
+	trimmed, err := s.Desk.Leases.Trim(askerOf(ctx), in.name())
 	return &answer[api.Lease]{trimmed}, err
 }
 
@@ -164,12 +164,12 @@ func (s *server) leases(ctx context.Context, in *Page) (*listed[api.Leases], err
 	belonging := s.Ledger.Belonging()
 	for _, held := range page.Leases {
 		l := sight.lease(held, belonging[held.Fence])
-		s.Desk.Complete(&l, held, sight.owns(held.Holder))
+		s.Desk.Leases.Complete(&l, held, sight.owns(held.Holder))
 		all.Leases = append(all.Leases, l)
 	}
 	for _, w := range page.Waiting {
 		shown := sight.waiting(w.Request, w.Position)
-		shown.Estimate, shown.Limit = s.Desk.Estimate(w.Request.Key()), quota.KindOf(s.Desk.Limited(w.Request.Key()))
+		shown.Estimate, shown.Limit = s.Desk.Foresight.Estimate(w.Request.Key()), quota.KindOf(s.Desk.Foresight.Limited(w.Request.Key()))
 		all.Waiting = append(all.Waiting, shown)
 	}
 	if page.More {
@@ -187,7 +187,7 @@ type leaseQuery struct {
 
 func (s *server) lease(ctx context.Context, in *leaseQuery) (*answer[api.Lease], error) {
 	sight := sightOf(ctx)
-	k, err := s.Desk.Seek(sight.Actor, lease.Name{User: in.User, ID: in.ID})
+	k, err := s.Desk.Leases.Seek(sight.Actor, lease.Name{User: in.User, ID: in.ID})
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +195,7 @@ func (s *server) lease(ctx context.Context, in *leaseQuery) (*answer[api.Lease],
 	if !found {
 		if r, position, waits := s.Ledger.FindWaiting(k); waits {
 			shown := sight.waiting(r, position)
-			shown.Estimate, shown.Limit = s.Desk.Estimate(k), quota.KindOf(s.Desk.Limited(k))
+			shown.Estimate, shown.Limit = s.Desk.Foresight.Estimate(k), quota.KindOf(s.Desk.Foresight.Limited(k))
 			return ok(desk.Asked(r, shown))
 		}
 		held, found = s.Ledger.Find(k) // it may have been granted between the two calls
@@ -204,16 +204,16 @@ func (s *server) lease(ctx context.Context, in *leaseQuery) (*answer[api.Lease],
 		return nil, s.Ledger.Unknown(sight.Actor, access.Look, k)
 	}
 	l := sight.lease(held, s.Ledger.BelongingTo(held.Lease))
-	s.Desk.Complete(&l, held, sight.owns(held.Holder))
-	s.Desk.TraceDescent(&l)
+	s.Desk.Leases.Complete(&l, held, sight.owns(held.Holder))
+	s.Desk.Leases.TraceDescent(&l)
 	if in.Launch {
-		if err := s.Desk.AddLaunch(ctx, sight.Actor, &l, held, in.Caps); err != nil {
+		if err := s.Desk.Leases.AddLaunch(ctx, sight.Actor, &l, held, in.Caps); err != nil {
 			return nil, err
 		}
 	}
 	if r, position, waits := s.Ledger.FindWaiting(k); waits { // to return, or to be larger
 		w := sight.waiting(r, position)
-		w.Estimate, w.Limit = s.Desk.Estimate(k), quota.KindOf(s.Desk.Limited(k))
+		w.Estimate, w.Limit = s.Desk.Foresight.Estimate(k), quota.KindOf(s.Desk.Foresight.Limited(k))
 		l.Waiting = &w
 	}
 	return ok(l)
@@ -222,7 +222,7 @@ func (s *server) lease(ctx context.Context, in *leaseQuery) (*answer[api.Lease],
 type optimizeQuery struct{ Body *api.Optimize }
 
 func (s *server) optimize(ctx context.Context, in *optimizeQuery) (*answer[api.Optimization], error) {
-	found, err := s.Desk.Optimize(ctx, askerOf(ctx), given(in.Body))
+	found, err := s.Desk.Leases.Optimize(ctx, askerOf(ctx), given(in.Body))
 	sight := sightOf(ctx)
 	for i := range found.Rungs {
 		sight.steps(found.Rungs[i].Done)

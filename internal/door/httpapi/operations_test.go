@@ -49,7 +49,7 @@ func TestServicesReportTheirWork(t *testing.T) {
 	report(`{"count":1}`, api.Counted{Service: "embedder", Count: 1})
 	report(`{"count":1,"gpu":0}`, api.Counted{Service: "embedder", Count: 1, GPU: uuids[0]})
 	got := map[string]uint64{}
-	for _, total := range d.Desk.Operations.Totals() {
+	for _, total := range d.desk.Operations.Totals() {
 		got[total.GPU] += total.Count
 	}
 	if diff := cmp.Diff(map[string]uint64{"": 12, uuids[0]: 1, uuids[1]: 5}, got); diff != "" {
@@ -86,7 +86,7 @@ func TestReportsOfWorkThatAreRefused(t *testing.T) {
 	refused(t, d.askAs(user(4711), "POST", "/api/services/private/operations", `{"count":1}`), "another user", "user_not_allowed")
 	refused(t, d.askAs(user(4711), "POST", "/api/services/%20/operations", `{"count":1}`), "a name of spaces", "invalid_request")
 	refused(t, d.askAs(doorkeeper.IdentityFor(viewer()), "POST", embedderOperations, `{"count":1}`), "a viewer", "not_allowed")
-	if got := d.Desk.Operations.Totals(); len(got) != 0 {
+	if got := d.desk.Operations.Totals(); len(got) != 0 {
 		t.Errorf("refused reports count as %+v", got)
 	}
 	if w := d.askAs(user(4711), "POST", embedderOperations, `{"count":100000000}`); w.Code != http.StatusOK {

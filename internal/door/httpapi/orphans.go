@@ -27,7 +27,7 @@ type strayKey struct {
 }
 
 func (s *server) orphans(ctx context.Context, in *Page) (*listed[api.Strays], error) {
-	found := s.Desk.Orphans()
+	found := s.Desk.Strays.Orphans()
 	var all []strayListed
 	for _, stray := range found.Orphans {
 		all = append(all, strayListed{stray, false})

@@ -102,7 +102,7 @@ func registerEnergy(s *server) {
 }
 
 func (s *server) energy(ctx context.Context, _ *struct{}) (*answer[api.Energy], error) {
-	return ok(s.Desk.Used(sightOf(ctx).energy))
+	return ok(s.Desk.Devices.EnergyUsed(sightOf(ctx).energy))
 }
 
 // energy returns the use of energy as this caller sees it.

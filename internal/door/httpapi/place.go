@@ -37,7 +37,7 @@ func (s *server) withoutPlace(pattern string, r *http.Request) bool {
 	case "GET /healthz", "GET /readyz", "GET /", "GET /favicon.svg", "GET /assets/{file}", "GET /help/{page}", "GET /help/pictures/{file}", "POST /api/session", "GET /api/events", "POST /api/leases/stream":
 		return true
 	case "GET /api/front/orders", "POST /api/front/reports", "POST /api/front/bring", "POST /api/front/caller":
-		return s.Desk.FrontCalled(askerOf(r.Context())) == nil
+		return s.Desk.Services.FrontCalled(askerOf(r.Context())) == nil
 	}
 	return false
 }

@@ -65,7 +65,7 @@ func (s *server) compile(ctx context.Context, in *planBody) (*answer[api.Plan], 
 	if err != nil {
 		return nil, err
 	}
-	plan, err := s.Desk.Plan(askerOf(ctx), asked)
+	plan, err := s.Desk.Plans.Make(askerOf(ctx), asked)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (s *server) runPlan(ctx context.Context, in *runBody) (*answer[api.PlanRunn
 	}
 	by := askerOf(ctx)
 	by.Repeated = in.Repeated
-	running, err := s.Desk.Run(ctx, by, asked)
+	running, err := s.Desk.Plans.Run(ctx, by, asked)
 	if err != nil {
 		return nil, err
 	}

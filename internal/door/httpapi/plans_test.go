@@ -33,7 +33,8 @@ func wells(count int, more string) string {
 func openPlans(t *testing.T, devices string) *door {
 	t.Helper()
 	d := open(t, devices)
-	d.Desk.Config = func() *config.Config { return &config.Config{GPU: config.GPU{Context: 600}} }
+	d.desk.Config = func() *config.Config { return &config.Config{GPU: config.GPU{Context: 600}} }
+	d.remake()
 	return d
 }
 
@@ -192,9 +193,9 @@ func TestPlanChecksLibraries(t *testing.T) {
 func TestPlanUsesWhatWasLearned(t *testing.T) {
 	d := openPlans(t, "1xrtx-4060")
 	for range 3 {
-		d.Desk.Peaks.Add(peaks.Key{User: "ada", Name: "plate", Step: "denoise"}, peaks.Run{Peak: 2000, Seconds: 1.5}, time.Now())
+		d.desk.Peaks.Add(peaks.Key{User: "ada", Name: "plate", Step: "denoise"}, peaks.Run{Peak: 2000, Seconds: 1.5}, time.Now())
 	}
-	d.Desk.Peaks.Add(peaks.Key{User: "ada", Name: "microscopy.denoise"}, peaks.Run{Peak: 3000}, time.Now())
+	d.desk.Peaks.Add(peaks.Key{User: "ada", Name: "microscopy.denoise"}, peaks.Run{Peak: 3000}, time.Now())
 	step := decode[api.Plan](t, d.asUser(t, "/api/plans", wells(1, ""))).Pipelines[0].Steps[1]
 	if step.Memory != 2200 || step.MemoryFrom != "learned" || step.Measured != 3 || step.Seconds.Or(0) != 1.5 {
 		t.Errorf("the step is planned as %+v", step)

@@ -31,7 +31,7 @@ func registerServices(s *server) {
 		{desk.MoveService, "move-service", "Move a service to another device", "Its program goes away here and comes there. Requests that come meanwhile wait."},
 	} {
 		serve(s, on("POST /api/services/{name}/"+string(change.to), change.id, change.summary, change.details+" The answer comes when that is written down; the service follows.", missing, conflict, down), func(ctx context.Context, in *changeService) (*answer[api.Service], error) {
-			changed, err := s.Desk.ChangeService(ctx, askerOf(ctx), in.Name, change.to, given(in.Body))
+			changed, err := s.Desk.Services.Change(ctx, askerOf(ctx), in.Name, change.to, given(in.Body))
 			return &answer[api.Service]{changed}, err
 		})
 	}
@@ -58,18 +58,18 @@ type changeService struct {
 
 func (s *server) services(ctx context.Context, _ *struct{}) (*answer[api.Services], error) {
 	by := identityOf(ctx).Actor
-	return ok(api.Services{Services: s.Desk.ServiceList(by), Front: s.Desk.FrontState(by)})
+	return ok(api.Services{Services: s.Desk.Services.List(by), Front: s.Desk.Services.FrontState(by)})
 }
 
 func (s *server) service(ctx context.Context, in *serviceQuery) (*answer[api.Service], error) {
-	found, err := s.Desk.Service(identityOf(ctx).Actor, in.Name)
+	found, err := s.Desk.Services.Show(identityOf(ctx).Actor, in.Name)
 	return &answer[api.Service]{found}, err
 }
 
 // serviceLog answers with the log of a service, as text.
 func (s *server) serviceLog(w http.ResponseWriter, r *http.Request) {
 	s.log(w, r, func(by desk.Caller, q desk.LogQuery, out *flowing) error {
-		return s.Desk.ServiceLog(r.Context(), by, r.PathValue("name"), q, out.begin, out)
+		return s.Desk.Services.Log(r.Context(), by, r.PathValue("name"), q, out.begin, out)
 	})
 }
 

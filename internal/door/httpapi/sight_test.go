@@ -37,7 +37,7 @@ func TestNobodySeesWhatOthersRun(t *testing.T) {
 	put("PUT", "/api/batches/b1", `{"id":"b1","output":"/home/`+secret+`/out.jsonl","command":"`+secret+`","stage":"failed","error":"`+secret+`","total_exact":false,
 		"done":0,"done_before":0,"failed":0,"marked":0,"retries":0,"restarts":0,"workers":0,"gpus":[]}`)
 	d.Past.Ended(&lease.Effect{Before: &lease.Lease{ID: "past", Holder: lease.Holder{UID: owner.UID, User: owner.User, Name: secret}}, Kind: lease.Released, Time: time.Now(), Why: secret}, 7, gpu.Opt[gpu.Joules]{})
-	d.Desk.Peaks.Add(peaks.Key{User: owner.User, Name: secret}, peaks.Run{Peak: 100}, time.Now())
+	d.desk.Peaks.Add(peaks.Key{User: owner.User, Name: secret}, peaks.Run{Peak: 100}, time.Now())
 	d.events.Publish(gpu.Event{Code: gpu.EventForeignUse, User: owner.User, Text: "Process 7 (" + secret + ") uses much", Public: "A process uses much", Data: map[string]any{"name": secret, "memory_mb": 7}})
 	d.events.Publish(gpu.Event{Code: gpu.EventServiceFailed, User: owner.User, Text: "The service chat failed: " + secret, Public: "The service chat failed.", Data: map[string]any{"service": "chat", "log": []string{secret}}})
 	d.events.Publish(gpu.Event{Code: gpu.EventStateDamaged, Text: "Of the named tokens, only these are accepted: " + secret, Public: "The state file tokens.json is damaged.", Data: map[string]any{"file": "tokens.json"}})

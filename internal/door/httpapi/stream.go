@@ -158,7 +158,7 @@ func (st *leaseStream) take(f wire.Frame) error {
 	case wire.Acquire:
 		b := new(api.LeaseRequest)
 		return st.begin(f, st.bodies.acquire, (*wire.RequestBody)(b), func(ctx context.Context) (wire.Body, error) {
-			granted, err := st.Desk.Acquire(ctx, askerOf(ctx), *b)
+			granted, err := st.Desk.Leases.Acquire(ctx, askerOf(ctx), *b)
 			if err != nil {
 				return nil, problemOf(asID(err))
 			}
@@ -167,7 +167,7 @@ func (st *leaseStream) take(f wire.Frame) error {
 	case wire.Release:
 		b := new(wire.ReleaseBody)
 		return st.begin(f, st.bodies.release, b, func(ctx context.Context) (wire.Body, error) {
-			ended, err := st.Desk.Release(ctx, askerOf(ctx), lease.Name{User: b.User, ID: b.ID}, b.Fence, b.KeepRunning)
+			ended, err := st.Desk.Leases.Release(ctx, askerOf(ctx), lease.Name{User: b.User, ID: b.ID}, b.Fence, b.KeepRunning)
 			if err != nil {
 				return nil, problemOf(err)
 			}
@@ -176,7 +176,7 @@ func (st *leaseStream) take(f wire.Frame) error {
 	case wire.Renew:
 		b := new(wire.RenewalBody)
 		return st.begin(f, st.bodies.renew, b, func(ctx context.Context) (wire.Body, error) {
-			renewed, err := st.Desk.Renew(ctx, askerOf(ctx), lease.Name{User: b.User, ID: b.ID}, api.Renew{Fence: b.Fence, TTL: b.TTL})
+			renewed, err := st.Desk.Leases.Renew(ctx, askerOf(ctx), lease.Name{User: b.User, ID: b.ID}, api.Renew{Fence: b.Fence, TTL: b.TTL})
 			if err != nil {
 				return nil, problemOf(err)
 			}

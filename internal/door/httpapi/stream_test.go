@@ -17,6 +17,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/api/wire"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/desk"
 )
 
 // line is the client's end of a lease stream.
@@ -338,13 +339,13 @@ func TestStreamHasItsLimit(t *testing.T) {
 
 func TestStreamMistakeOfOursIsOneProblem(t *testing.T) {
 	d := open(t, "1xrtx-4060")
-	book := d.Desk.Ledger
-	d.Desk.Ledger = nil // a mistake
+	works := *d.Desk
+	*d.Desk = desk.Desk{} // a mistake
 	l := d.dial(t)
 	if p := l.refused(wire.Release, 1, `{"id":"a"}`); p.Code != "internal" || p.Status != 500 {
 		t.Errorf("answered with %+v", p)
 	}
-	d.Desk.Ledger = book
+	*d.Desk = works
 	if p := l.refused(wire.Release, 2, `{"id":"a"}`); p.Code != "unknown_allocation" {
 		t.Errorf("the next call is answered with %+v", p)
 	}

@@ -43,7 +43,7 @@ func (s *server) users(ctx context.Context, in *Page) (*listed[api.Users], error
 	for _, p := range ended {
 		all.at(p.User).had(&p, ownHours(pools, p.User, p.Pool, p.Granted, p.Ended))
 	}
-	for _, used := range s.Desk.Used(func(u api.EnergyUse) api.EnergyUse { return u }).Used {
+	for _, used := range s.Desk.Devices.EnergyUsed(func(u api.EnergyUse) api.EnergyUse { return u }).Used {
 		if used.User != "" {
 			it := all.at(used.User)
 			it.Energy = gpu.Some(it.Energy.Or(0) + used.Energy)
@@ -54,7 +54,7 @@ func (s *server) users(ctx context.Context, in *Page) (*listed[api.Users], error
 	for name, it := range all.of {
 		it.GPUs = len(it.devices)
 		if it.User == name && all.sight.named(access.Held, name) {
-			if quota, err := s.Desk.Quota(by, limits, name); err == nil { // else the user is gone from the machine
+			if quota, err := s.Desk.People.Quota(by, limits, name); err == nil { // else the user is gone from the machine
 				it.Limits = quota.Limits
 			}
 		}

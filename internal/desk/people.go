@@ -5,22 +5,38 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/access/users"
+	"github.com/berth-gpu/berth/internal/desk/tokens"
+	"github.com/berth-gpu/berth/internal/job/keeper"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
+// People are those who use this machine: who they are, and what they may have.
+type People struct {
+	users     *users.Names
+	tokens    *tokens.Tokens
+	limits    *atomic.Pointer[quota.Rules] // nil means berth's defaults
+	ledger    *ledger.Ledger
+	keeper    *keeper.Keeper // nil if this daemon runs no jobs
+	processes process.Table
+	record    recorder
+}
+
 // Quota returns the limits of a user, and what the user has of them. Own holds the limits
 // of the caller; an empty user means the caller. For others it uses the groups in the
 // user database; a process may have other groups, and those count.
-func (d *Desk) Quota(by Caller, own *quota.Limits, user string) (api.Quota, error) {
+func (d *People) Quota(by Caller, own *quota.Limits, user string) (api.Quota, error) {
 	if user == "" || user == by.User || by.UID != access.NoUID && user == strconv.Itoa(by.UID) {
 		q := d.quota(by.User, own, access.May(by.Actor, access.Exceed, access.Object{}) == nil)
 		q.Role = by.Role.String()
@@ -38,43 +54,43 @@ func (d *Desk) Quota(by Caller, own *quota.Limits, user string) (api.Quota, erro
 		subject = lease.Subject{Owner: lease.Owner{UID: uid}, Groups: groups, Sure: groups != nil}
 	}
 	rules := &quota.Rules{}
-	if d.Limits != nil {
-		rules = d.Limits.Load()
+	if d.limits != nil {
+		rules = d.limits.Load()
 	}
 	return d.quota(user, rules.Of(subject), false), nil
 }
 
 // people returns the names of users who have a lease, wait for one or have limits, and of
 // the caller.
-func (d *Desk) people(by Caller) []string {
+func (d *People) people(by Caller) []string {
 	names := map[string]bool{by.User: true}
-	page := d.Ledger.Page(placement.Mark{}, mostTroubles)
+	page := d.ledger.Page(placement.Mark{}, mostTroubles)
 	for _, held := range page.Leases {
 		names[held.Lease.Holder.User] = true
 	}
 	for _, w := range page.Waiting {
 		names[w.Request.Holder.User] = true
 	}
-	if d.Limits != nil {
-		for uid := range d.Limits.Load().Users {
-			names[d.Users.Now(uid)] = true
+	if d.limits != nil {
+		for uid := range d.limits.Load().Users {
+			names[d.users.Now(uid)] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(names))
 }
 
 // account finds a user by login name or number.
-func (d *Desk) account(user string) (uid int, groups []int, known bool) {
+func (d *People) account(user string) (uid int, groups []int, known bool) {
 	if uid, err := strconv.Atoi(user); err == nil && uid >= 0 {
-		_, groups, _ = d.Users.Account(d.Users.Now(uid))
+		_, groups, _ = d.users.Account(d.users.Now(uid))
 		return uid, groups, true
 	}
-	return d.Users.Account(user)
+	return d.users.Account(user)
 }
 
 // quota lists limits, with what is used of them. A user who may exceed them has none.
-func (d *Desk) quota(user string, l *quota.Limits, exceeds bool) api.Quota {
-	has := d.Ledger.Usage(&l.Limits)
+func (d *People) quota(user string, l *quota.Limits, exceeds bool) api.Quota {
+	has := d.ledger.Usage(&l.Limits)
 	q := api.Quota{User: user, Service: l.Service.Or(""), Limits: []api.QuotaLimit{}}
 	add := func(name, source string, limit, used gpu.Opt[float64]) {
 		if exceeds {
@@ -87,8 +103,8 @@ func (d *Desk) quota(user string, l *quota.Limits, exceeds bool) api.Quota {
 	add("leases", l.Leases.Source, float(l.Leases.Opt), gpu.Some(float64(has.Has.Leases)))
 	add("waiting", l.Waiting.Source, float(l.Waiting.Opt), gpu.Some(float64(has.Has.Waiting)))
 	add("gpus", l.GPUs.Source, float(l.GPUs.Opt), gpu.Some(float64(has.Has.GPUs)))
-	if d.Jobs != nil {
-		running, waiting := d.Jobs.Of(l.Subject.UID)
+	if d.keeper != nil {
+		running, waiting := d.keeper.Of(l.Subject.UID)
 		add("running_jobs", l.RunningJobs.Source, float(l.RunningJobs.Opt), gpu.Some(float64(running)))
 		add("waiting_jobs", l.WaitingJobs.Source, float(l.WaitingJobs.Opt), gpu.Some(float64(waiting)))
 	}
@@ -138,17 +154,44 @@ func secondsOf(o gpu.Opt[time.Duration]) gpu.Opt[float64] {
 // limitsOf returns the limits of the holder of a lease, or nil if the ledger has to find
 // them. If the holder is not the caller, the groups are those of the process that is
 // going to hold the lease.
-func (d *Desk) limitsOf(by *Caller, h lease.Holder) *lease.Limits {
+func (d *People) limitsOf(by *Caller, h lease.Holder) *lease.Limits {
 	if h.Owner() == lease.OwnerOf(&by.Actor) {
 		return by.limits()
 	}
-	if d.Limits == nil {
+	if d.limits == nil {
 		return nil
 	}
-	rules := d.Limits.Load()
+	rules := d.limits.Load()
 	subject := lease.Subject{Owner: h.Owner()}
 	if rules.Grouped() {
-		subject.Groups, subject.Sure = d.Processes.Groups(process.ID{PID: h.PID, Start: h.Start})
+		subject.Groups, subject.Sure = d.processes.Groups(process.ID{PID: h.PID, Start: h.Start})
 	}
 	return &rules.Of(subject).Limits
+}
+
+// asUser returns a user of this machine as a caller for whom the daemon runs a program.
+// The limits are those of the user, and the groups those of the user database. That the
+// lease of a program is a named one until its minder lives is nothing to the limits.
+func (d *People) asUser(uid int, user, name string) Caller {
+	by := Caller{
+		Actor:  access.Actor{User: user, UID: uid, Door: access.Socket, Role: access.User},
+		Holder: lease.Holder{UID: uid, User: user, Name: name},
+	}
+	if d.limits == nil {
+		return by
+	}
+	limits := *d.limitsOfUser(uid, user)
+	limits.Named, limits.LongestWait = lease.Limit[bool]{}, lease.Limit[time.Duration]{}
+	by.Limits = &limits
+	return by
+}
+
+// limitsOfUser returns what a user of this machine may have.
+func (d *People) limitsOfUser(uid int, user string) *quota.Limits {
+	subject, rules := lease.Subject{Owner: lease.Owner{UID: uid}}, d.limits.Load()
+	if rules.Grouped() {
+		_, groups, known := d.users.Account(user)
+		subject.Groups, subject.Sure = groups, known && groups != nil
+	}
+	return rules.Of(subject)
 }

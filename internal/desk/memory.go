@@ -6,34 +6,43 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
 )
 
+// Memory is what earlier runs used.
+type Memory struct {
+	peaks  *peaks.Peaks
+	ledger *ledger.Ledger
+	config func() *config.Config
+}
+
 // draw returns the power that earlier runs of the same name drew on one device. It is
 // absent if that is not known.
-func (d *Desk) draw(h lease.Holder) gpu.Opt[gpu.Watts] {
+func (d *Memory) draw(h lease.Holder) gpu.Opt[gpu.Watts] {
 	key := peaks.KeyOf(h)
 	if key.Name == "" {
 		return gpu.Opt[gpu.Watts]{}
 	}
-	return d.Peaks.Drew(key)
+	return d.peaks.Drew(key)
 }
 
 // mostEver returns the most memory that could ever be leased on one device.
-func (d *Desk) mostEver() gpu.MiB {
+func (d *Memory) mostEver() gpu.MiB {
 	var most gpu.MiB
-	for _, sum := range d.Ledger.Sums() {
+	for _, sum := range d.ledger.Sums() {
 		most = max(most, sum.Most)
 	}
 	return most
 }
 
 // Measured lists what earlier runs of all users used.
-func (d *Desk) Measured() []api.Measured {
-	most, context := d.mostEver(), d.Config().GPU.Context
+func (d *Memory) Measured() []api.Measured {
+	most, context := d.mostEver(), d.config().GPU.Context
 	var all []api.Measured
-	for _, e := range d.Peaks.All() {
+	for _, e := range d.peaks.All() {
 		all = append(all, api.Measured{
 			User: e.User, Name: e.Name, Step: e.Step, Runs: e.Count, Last: e.Last,
 			Asked: e.Asked(), Peak: e.Peak(), Next: min(e.Need(context), most), Seconds: e.Seconds(), Drew: e.Drew(),
@@ -43,15 +52,15 @@ func (d *Desk) Measured() []api.Measured {
 }
 
 // Measure remembers a measurement under the name of the caller.
-func (d *Desk) Measure(by Caller, b api.Measurement) error {
+func (d *Memory) Measure(by Caller, b api.Measurement) error {
 	var most gpu.MiB // memory of the largest device
-	for _, sum := range d.Ledger.Sums() {
+	for _, sum := range d.ledger.Sums() {
 		most = max(most, sum.Device.MemoryTotal)
 	}
 	if most > 0 && b.Memory > most {
 		return wrongFields(lease.FieldErrors{{Field: "memory_mb", Detail: fmt.Sprintf("is more than any device of this machine has, which is %d", most)}})
 	}
-	d.Peaks.Add(peaks.Key{User: by.User, Name: gpu.Printable(b.Name, gpu.Whole), Step: gpu.Printable(b.Step, gpu.Whole)},
+	d.peaks.Add(peaks.Key{User: by.User, Name: gpu.Printable(b.Name, gpu.Whole), Step: gpu.Printable(b.Step, gpu.Whole)},
 		peaks.Run{Peak: b.Memory, Seconds: b.Seconds}, time.Now())
 	return nil
 }

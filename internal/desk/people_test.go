@@ -16,7 +16,7 @@ func TestQuotaOfAnUnknownUser(t *testing.T) {
 		"olga-the-opreator":   "did you mean olga-the-operator?",
 		"nobody-of-this-name": "write a login name, a user id, token:NAME or cert:NAME.",
 	} {
-		_, err := o.Quota(operator, nil, user)
+		_, err := o.People.Quota(operator, nil, user)
 		wants(t, user, err, "unknown_user")
 		if err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%s: %v", user, err)
