@@ -91,14 +91,6 @@ func (d *Leases) handOver(ctx context.Context, l *api.Lease, found ledger.Found,
 	return nil
 }
 
-// joined joins two notes, of which either may be empty.
-func joined(note, more string) string {
-	if note == "" || more == "" {
-		return note + more
-	}
-	return note + "; " + more
-}
-
 // withdrawn refuses a lease whose caller has left and would never release it.
 func withdrawn(l *api.Lease) error {
 	return Refused(fmt.Errorf("wait for %s: %w", l.ID, ledger.ErrWithdrawn))

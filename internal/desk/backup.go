@@ -11,12 +11,6 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/audit"
 )
 
-// BackupQuery says what a backup has.
-type BackupQuery struct {
-	Secrets bool // environments of jobs, hashes of tokens, and what settings hide
-	NoPast  bool // nothing that was measured
-}
-
 // BackUp writes an archive of the state folder. It is for root, and for the user of the
 // daemon: it has what every user has submitted. Both are known on the socket alone, and
 // without a token, which is for the API.

@@ -15,14 +15,6 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/audit"
 )
 
-// Checkup checks devices.
-type Checkup interface {
-	Check(ctx context.Context, on gpu.Device, a proof.Ask, by gpu.By) (proof.Result, error)
-	// Scrub overwrites the memory of a device that could be leased, and also held, the
-	// amount of a lease whose processes have not started.
-	Scrub(ctx context.Context, on gpu.Device, held gpu.MiB) (proof.Result, error)
-}
-
 // residueKind is the kind of check that looks for what programs left in memory.
 const residueKind = "residue"
 

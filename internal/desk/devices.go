@@ -14,7 +14,6 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
-	"github.com/berth-gpu/berth/internal/enforce/slowdown"
 	"github.com/berth-gpu/berth/internal/health"
 	"github.com/berth-gpu/berth/internal/health/drains"
 	"github.com/berth-gpu/berth/internal/health/heat"
@@ -174,9 +173,6 @@ func outlookOf(o *monitor.Outlook) *api.Outlook {
 	return out
 }
 
-// tenth rounds a temperature to one decimal.
-func tenth(c gpu.Celsius) gpu.Celsius { return gpu.Celsius(tenths(float64(c))) }
-
 // Covers returns the time from the oldest sample to the newest.
 func Covers(samples []gpu.Sample) time.Duration {
 	if len(samples) == 0 {
@@ -223,33 +219,6 @@ func Throttle(r monitor.Reading) api.Throttle {
 		t.Until = &r.Until
 	}
 	return t
-}
-
-// DeviceLease returns the part of a lease on a device as the API shows it. Unless whole
-// is true, it leaves out who paces the lease.
-func (d *Leases) DeviceLease(h lease.Holding, whole bool) api.DeviceLease {
-	out := api.DeviceLease{
-		ID: h.Lease.ID, Holder: HolderOf(h.Lease.Holder), State: string(h.Lease.State),
-		Memory: h.Part.Memory, Measured: h.Measured, Slots: h.Part.Slots, Granted: h.Lease.Granted, Paced: d.Paced(h.Lease.Fence, whole),
-	}
-	if until, known := h.Lease.Until(); known {
-		out.Until = &until
-	}
-	if d.parking != nil {
-		if s, ever := d.parking.Of(h.Lease.Fence); ever && s.Phase != "" {
-			out.State, out.Host = string(s.Phase), s.Host
-		}
-	}
-	return out
-}
-
-// Throttler acts on devices that should run slower.
-type Throttler interface {
-	// Acts returns what is done to a device.
-	Acts(uuid string) slowdown.Acts
-	// Rest restores every device, and acts on none until Resume.
-	Rest(ctx context.Context)
-	Resume()
 }
 
 // Throttling returns what berth does by itself about a device, or nil if it does nothing.
@@ -334,4 +303,50 @@ func (d *Devices) Monitoring(by Caller, on bool) (changed bool, err error) {
 		return false, Refused(err)
 	}
 	return changed, nil
+}
+
+// drainOf returns the drain of a device; nil if it is not drained.
+func (d *Devices) drainOf(on gpu.Device) *api.Drain {
+	if drain, drained := d.drained(on); drained {
+		return DrainOf(drain)
+	}
+	return nil
+}
+
+func (d *Devices) drained(on gpu.Device) (drain health.Drain, drained bool) {
+	if d.drains == nil {
+		return drain, false
+	}
+	return d.drains.Drained(on)
+}
+
+// candidates lists the devices that a request may get: the one that it names, or all.
+func (d *Devices) candidates(named []gpu.Device) []gpu.Device {
+	if len(named) > 0 {
+		return named
+	}
+	var all []gpu.Device
+	for _, r := range d.monitor.Readings() {
+		all = append(all, r.Device)
+	}
+	return all
+}
+
+// DrainOf returns a drain as the API shows it.
+func DrainOf(drain health.Drain) *api.Drain {
+	out := &api.Drain{By: drain.By, Reason: drain.Why, Since: drain.Since}
+	if !drain.Until.IsZero() {
+		out.Until = &drain.Until
+	}
+	return out
+}
+
+// named returns the device that a request wants to change. It refuses an empty name: a
+// change has no default device.
+func (d *Devices) named(ref gpu.Ref) (gpu.Device, error) {
+	if ref == "" {
+		return gpu.Device{}, wrongFields(lease.FieldErrors{{Field: "gpu", Detail: "is missing: name a device by index or UUID"}})
+	}
+	r, err := d.Find(string(ref))
+	return r.Device, err
 }

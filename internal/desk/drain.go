@@ -114,40 +114,6 @@ func Undrained(on gpu.Device, now time.Time, by gpu.By) gpu.Event {
 	return gpu.Event{Time: now, Code: gpu.EventUndrained, Severity: gpu.Note, GPU: on.UUID, By: by, Text: text}
 }
 
-// DrainOf returns a drain as the API shows it.
-func DrainOf(drain health.Drain) *api.Drain {
-	out := &api.Drain{By: drain.By, Reason: drain.Why, Since: drain.Since}
-	if !drain.Until.IsZero() {
-		out.Until = &drain.Until
-	}
-	return out
-}
-
-// drainOf returns the drain of a device; nil if it is not drained.
-func (d *Devices) drainOf(on gpu.Device) *api.Drain {
-	if drain, drained := d.drained(on); drained {
-		return DrainOf(drain)
-	}
-	return nil
-}
-
-func (d *Devices) drained(on gpu.Device) (drain health.Drain, drained bool) {
-	if d.drains == nil {
-		return drain, false
-	}
-	return d.drains.Drained(on)
-}
-
-// named returns the device that a request wants to change. It refuses an empty name: a
-// change has no default device.
-func (d *Devices) named(ref gpu.Ref) (gpu.Device, error) {
-	if ref == "" {
-		return gpu.Device{}, wrongFields(lease.FieldErrors{{Field: "gpu", Detail: "is missing: name a device by index or UUID"}})
-	}
-	r, err := d.Find(string(ref))
-	return r.Device, err
-}
-
 // drainAct returns the audit entry for a drain that begins or ends.
 func drainAct(by *Caller, what string, on gpu.Device, before, after *health.Drain) api.AuditEntry {
 	e := api.AuditEntry{Who: audit.Who(by.Actor), What: what, Object: api.AuditObject{Kind: "device", ID: on.UUID}}

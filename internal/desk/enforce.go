@@ -1,8 +1,6 @@
 package desk
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,7 +8,9 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/launch"
 	"github.com/berth-gpu/berth/internal/text/words"
@@ -99,18 +99,6 @@ func (d *equipper) whyNoMPS(w *wish, named []gpu.Device) error {
 	return nil
 }
 
-// candidates lists the devices that a request may get: the one that it names, or all.
-func (d *Devices) candidates(named []gpu.Device) []gpu.Device {
-	if len(named) > 0 {
-		return named
-	}
-	var all []gpu.Device
-	for _, r := range d.monitor.Readings() {
-		all = append(all, r.Device)
-	}
-	return all
-}
-
 // notForMPS returns the UUID of the first device without MPS, or "" if all have it.
 func notForMPS(devices []gpu.Device) string {
 	for _, d := range devices {
@@ -119,30 +107,6 @@ func notForMPS(devices []gpu.Device) string {
 		}
 	}
 	return ""
-}
-
-// noMPS implements MPS for a machine that has none.
-type noMPS struct{}
-
-var errNoMPS = errors.New("there is no MPS on this machine")
-
-func (noMPS) Available() error                                         { return errNoMPS }
-func (noMPS) Use(context.Context, string, int, uint64) (string, error) { return "", errNoMPS }
-func (noMPS) Release(uint64)                                           {}
-func (noMPS) Serves([]process.ID) bool                                 { return false }
-
-// Groups keeps processes from devices that they have not leased.
-type Groups interface {
-	// Available returns why this machine has no groups, or nil if it has them.
-	Available() error
-	// Enclose moves a process into a group of its own, which can open only those of
-	// NVIDIA's GPUs that have these minors. Leavable reports whether the user of the
-	// process can move it out again.
-	Enclose(id process.ID, fence uint64, minors []int) (leavable bool, err error)
-	// Encloses reports whether the lease with this fence has a group.
-	Encloses(fence uint64) bool
-	// Release notes that a lease has ended. The lease need not have had a group.
-	Release(fence uint64)
 }
 
 // isolation returns what keeps the process of a wish from the devices of others. It
@@ -232,4 +196,17 @@ func (d *equipper) IsolatedBy(l *lease.Lease) string {
 		return launch.ByCgroup
 	}
 	return ""
+}
+
+// equipper gives leases what their programs need, and what keeps the programs to them.
+type equipper struct {
+	devices   *Devices
+	ledger    *ledger.Ledger
+	mps       MPS
+	groups    Groups                            // nil if this machine has none
+	checkup   Checkup                           // nil if devices cannot be checked
+	clearedBy func(devices []gpu.Device) string // nil if nothing is known
+	config    func() *config.Config
+
+	traces traces
 }

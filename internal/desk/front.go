@@ -14,16 +14,6 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Front knows the front of a daemon.
-type Front interface {
-	// User returns the user that the front runs as, or false if none may run.
-	User() (uid int, runs bool)
-	// Seen notes where the front with a name takes requests; empty if it does not.
-	Seen(name, listen string)
-	// State returns how the front is, or nil if the settings want none.
-	State() *api.FrontState
-}
-
 // FrontState returns how the front is, or nil if there is to be none. Only operators see
 // why it does not run.
 func (d *Services) FrontState(by access.Actor) *api.FrontState {

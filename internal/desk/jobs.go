@@ -28,17 +28,9 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/minder"
-	"github.com/berth-gpu/berth/internal/process/runs"
 	"github.com/berth-gpu/berth/internal/text/words"
 	"github.com/berth-gpu/berth/internal/when"
 )
-
-// Logs reads the logs of jobs with the rights of their users, and knows whether runs can
-// be limited.
-type Logs interface {
-	ReadLog(ctx context.Context, r minder.Reading, until <-chan struct{}, begin func(offset int64), w io.Writer) error
-	CanLimit() error
-}
 
 // Jobs are the programs that berth runs for its users.
 type Jobs struct {
@@ -508,30 +500,6 @@ func (d *Jobs) tasksAgain(r job.Ref, failed bool) (map[int]bool, error) {
 	return again, nil
 }
 
-// Order returns what the minder of a run has to run. The caller is the process that the
-// kernel names, and must be the one that has locked the record of the run.
-func (d *Desk) Order(by Caller, b api.MinderRequest) (api.MinderOrder, error) {
-	switch {
-	case d.Jobs.keeper == nil || by.Door != access.Socket || by.Token != "" || by.UID != os.Geteuid():
-		return api.MinderOrder{}, Refuse(Forbidden, "no_minder", "Only the minder of a run gets its order.")
-	case by.Holder.PID == 0: // for want of open files, perhaps
-		return api.MinderOrder{}, Refuse(Unavailable, "no_process", "It is not known now which process asks. Ask again.")
-	}
-	minder, err := process.ID{PID: by.Holder.PID, Start: by.Holder.Start}, error(runs.ErrNoOrder)
-	var order api.MinderOrder
-	if services := d.Services.owner; services != nil {
-		order, err = services.Runs().Order(b.Run, minder)
-	}
-	if errors.Is(err, runs.ErrNoOrder) { // the record that it has locked is that of a job
-		order, err = d.Jobs.keeper.Runs().Order(b.Run, minder)
-	}
-	if err != nil {
-		return api.MinderOrder{}, refusedJob(err)
-	}
-	order.Socket = d.socket
-	return order, nil
-}
-
 // Show returns a job or a task as a caller may see it, without the tasks of the job.
 func (d *Jobs) Show(by access.Actor, id string) (api.Job, error) {
 	r, _, err := d.find(&Caller{Actor: by}, access.Look, id)
@@ -663,13 +631,6 @@ func (d *Jobs) seen(by access.Actor, s keeper.Shown) api.Job {
 		ID: j.ID, Job: j.Job, Name: j.Name, User: user, Service: j.Service, State: j.State, Code: j.Code, Submitted: j.Submitted, Begin: j.Begin, Started: j.Started, Ended: j.Ended,
 		Priority: j.Priority, GPUs: j.GPUs, Memory: j.Memory, Devices: j.Devices, Lease: j.Lease, TimeLimit: j.TimeLimit, Estimate: j.Estimate, Tasks: j.Tasks,
 	}
-}
-
-// LogQuery says which part of the log of a job to read.
-type LogQuery struct {
-	Errors bool
-	Lines  int
-	Follow bool
 }
 
 // Log writes the log of a job or a task to w. A process with the rights of the owner

@@ -2,7 +2,6 @@ package desk
 
 import (
 	"cmp"
-	"context"
 	"maps"
 	"slices"
 	"sync"
@@ -10,8 +9,6 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/access"
-	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -77,25 +74,6 @@ func (r *reports) sum(fence uint64, alive func(process.ID) bool) *api.LibraryRep
 	}
 	sum.Libraries = slices.SortedFunc(maps.Values(found), func(a, b api.LibraryMemory) int { return cmp.Compare(a.Name, b.Name) })
 	return &sum
-}
-
-// Libraries keeps what a program of a lease says about the memory of its libraries. Who
-// may renew the lease may say it.
-func (d *Leases) Libraries(_ context.Context, by Caller, name lease.Name, b api.Libraries) (api.Lease, error) {
-	held, err := d.held(&by, access.Renew, name, b.Fence)
-	if err != nil {
-		return api.Lease{}, Refused(err)
-	}
-	for _, l := range b.Libraries {
-		if l.Allocated < 0 || l.Cached < 0 || l.Allocated > mostMemory || l.Cached > mostMemory {
-			return api.Lease{}, wrongFields(lease.FieldErrors{{Field: "libraries", Detail: "memory is a number of MiB from 0 to 1099511627776"}})
-		}
-	}
-	self := by.self()
-	d.reports.add(held.Fence, process.ID{PID: self.PID, Start: self.Start}, report{at: time.Now(), libraries: b.Libraries})
-	l := LeaseOf(held)
-	d.Complete(&l, held, true)
-	return l, nil
 }
 
 const mostMemory gpu.MiB = 1 << 40

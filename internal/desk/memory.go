@@ -64,3 +64,31 @@ func (d *Memory) Measure(by Caller, b api.Measurement) error {
 		peaks.Run{Peak: b.Memory, Seconds: b.Seconds}, time.Now())
 	return nil
 }
+
+// ofWish returns how much memory a wish is for on each device, with a note for the
+// holder, and whether that is what earlier runs of the same name used.
+func (d *Memory) ofWish(by *Caller, w *wish, where *gpu.Where) (memory gpu.MiB, note string, learned bool) {
+	if w.AllMemory {
+		return d.allMemory(where), w.note, false
+	}
+	if !w.Learned || w.Memory != 0 || w.Name == "" {
+		return w.Memory, w.note, false
+	}
+	need, peak := d.peaks.Offer(peaks.Key{User: by.User, Name: w.Name}, d.config().GPU.Context, d.mostEver())
+	if need == 0 {
+		return 0, w.note, false
+	}
+	return need, w.Name + " gets " + need.String() + ": earlier runs used up to " + peak.String(), true
+}
+
+// allMemory returns the most memory that could ever be leased on one of the devices that
+// meet these conditions.
+func (d *Memory) allMemory(where *gpu.Where) (most gpu.MiB) {
+	for _, sum := range d.ledger.Sums() {
+		model := sum.Device.Model()
+		if where.Allows(sum.Device.UUID, sum.Device.Index) && where.Unmet(&model) == "" {
+			most = max(most, sum.Most)
+		}
+	}
+	return most
+}

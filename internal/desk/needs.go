@@ -5,15 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
-	"github.com/berth-gpu/berth/internal/health/monitor"
-	"github.com/berth-gpu/berth/internal/lease/ledger"
-	"github.com/berth-gpu/berth/internal/lease/peaks"
-	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -199,63 +194,3 @@ func waitingNeeds(waiting []api.Waiting, now time.Time) []api.Need {
 	}
 	return []api.Need{need}
 }
-
-// Troubles has the leases and the requests that may need a person, and the number of
-// processes that use devices after the end of their lease.
-type Troubles struct {
-	Leases  []ledger.Held
-	Waiting []placement.Placed
-	Hogs    []Hogging
-	Orphans int
-}
-
-// Attention finds what may need a person. To look at every lease takes longer than the rest of
-// a status, which many ask for, so it looks at most once a second.
-type Attention struct {
-	leases  *Leases
-	monitor *monitor.Monitor
-	ledger  *ledger.Ledger
-	peaks   *peaks.Peaks
-	mps     MPS
-
-	mu   sync.Mutex // guards what follows
-	at   time.Time
-	last Troubles
-}
-
-// Troubles looks for what may need a person. What it returns is at most a second old.
-func (d *Attention) Troubles(now time.Time) Troubles {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if age := now.Sub(d.at); age >= 0 && age < time.Second {
-		return d.last
-	}
-	var found Troubles
-	page := d.ledger.Page(placement.Mark{}, mostTroubles)
-	for _, held := range page.Leases {
-		l := LeaseOf(held)
-		if d.leases.Whereabouts(&l, true); len(leaseNeeds(&l, now)) > 0 {
-			found.Leases = append(found.Leases, held)
-		}
-	}
-	for _, w := range page.Waiting {
-		if now.Sub(w.Request.Requested) > longWait {
-			request := *w.Request // it is kept for a second, and the book goes on
-			w.Request = &request
-			found.Waiting = append(found.Waiting, w)
-		}
-	}
-	found.Hogs = d.hogging(page, now)
-	for _, r := range d.monitor.Readings() {
-		for _, p := range d.ledger.Processes(r.Device.UUID) {
-			if p.Lease == nil && p.Ended != "" && !d.mps.Serves(p.Line) {
-				found.Orphans++
-			}
-		}
-	}
-	d.at, d.last = now, found
-	return found
-}
-
-// mostTroubles limits the leases and requests that Troubles looks at.
-const mostTroubles = 10_000

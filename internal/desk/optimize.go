@@ -11,13 +11,6 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// Optimizer gets memory back from leases. Only one optimization runs at a time.
-type Optimizer interface {
-	// Optimize works on the leases that may allows, for the actor by, and returns when it
-	// is done.
-	Optimize(ctx context.Context, by access.Actor, b api.Optimize, may func(*lease.Lease) bool) (api.Optimization, error)
-}
-
 // Optimize gets memory back from the leases that the caller may change. For an operator
 // these are all leases, and the optimization is an act of authority.
 func (d *Leases) Optimize(ctx context.Context, by Caller, b api.Optimize) (api.Optimization, error) {

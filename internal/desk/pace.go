@@ -1,7 +1,6 @@
 package desk
 
 import (
-	"math"
 	"strconv"
 
 	"github.com/berth-gpu/berth/api"
@@ -64,46 +63,4 @@ func (d *Leases) unpace(by *Caller, held ledger.Held, operator bool) error {
 		}
 	}
 	return nil
-}
-
-// Paced returns the share that the lease with this fence is held to, as the API shows it,
-// or nil if the lease runs freely. Unless whole is true, it names no user and no process.
-func (d *Leases) Paced(fence uint64, whole bool) *api.Paced {
-	if d.pacer == nil {
-		return nil
-	}
-	p, held := d.pacer.Of(fence)
-	if !held {
-		return nil
-	}
-	out := &api.Paced{Share: p.Share(), Since: p.Since, HeldBy: []api.PacedBy{}}
-	for _, h := range p.Holds {
-		by := api.PacedBy{Share: h.Share, Source: string(h.Source)}
-		if whole {
-			by.By, by.Why = h.By, h.Why
-		}
-		out.HeldBy = append(out.HeldBy, by)
-	}
-	const some = 5 // turns; fewer say too little
-	switch {
-	case p.Refused != "" && whole:
-		out.Refused = p.Refused
-	case p.Refused != "":
-		out.Refused = "its processes cannot be stopped"
-	case p.Cycles >= some:
-		out.Measured = gpu.Some(math.Round(1000*p.Measured.Share) / 1000)
-		out.MeasuredBy = "duty"
-		if p.Measured.Known {
-			out.MeasuredBy = "driver"
-		}
-	}
-	return out
-}
-
-// notPaced returns the refusal for a lease that must not be paced.
-func notPaced(err *pace.RefusedError) *Refusal {
-	if err.Denied {
-		return because(err, Conflict, "no_rights_to_pace", "Nothing was stopped. Run the daemon as root, or ask the user of the process.")
-	}
-	return because(err, Conflict, "cannot_pace", "Nothing was stopped.")
 }

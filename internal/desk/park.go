@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
@@ -16,22 +15,6 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
-
-// Parking parks and resumes leases. Its methods return when the memory has moved.
-type Parking interface {
-	// Park parks a lease whose processes share no memory of the device. Unshared is the
-	// owner's promise that they share none, where berth cannot tell.
-	Park(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string, unshared bool) error
-	// Resume waits for room for at most wait; an absent wait has no limit.
-	Resume(ctx context.Context, k lease.Key, fence uint64, by access.Actor, why string, wait gpu.Opt[time.Duration]) error
-	// Wake resumes a lease whose program asks for it. It does nothing if the lease is not
-	// parked.
-	Wake(ctx context.Context, k lease.Key, fence uint64) error
-	// Of returns where the memory of a lease is, or false if the lease was never parked.
-	Of(fence uint64) (move.Status, bool)
-	// Kept returns why berth does not park a parkable lease by itself, or "" if it does.
-	Kept(held *lease.Lease) string
-}
 
 // Park moves the memory of a lease to the memory of the machine. The move goes on if the
 // caller leaves.
@@ -100,11 +83,6 @@ func (d *Leases) patience(asked gpu.Opt[float64]) (time.Duration, error) {
 	return d.config().Optimization.AllocationTimeout, nil
 }
 
-// wrongWait refuses a wait that is out of range.
-func wrongWait() *Refusal {
-	return wrongFields(lease.FieldErrors{{Field: "timeout_seconds", Detail: fmt.Sprintf("must be from 0 to %.0f", lease.MaxWait.Seconds())}})
-}
-
 // move finds the lease that a caller names, moves its memory while the caller stands
 // aside, and returns the lease as it is then. A move of somebody else's lease is an act
 // of authority.
@@ -132,56 +110,6 @@ func (d *Leases) move(ctx context.Context, by Caller, verb access.Verb, name lea
 	l := LeaseOf(now)
 	d.Whereabouts(&l, true)
 	return l, nil
-}
-
-// Whereabouts adds to a lease where its memory is. Unless whole is true, it names no user
-// and no process.
-func (d *Leases) Whereabouts(l *api.Lease, whole bool) {
-	if d.parking == nil {
-		return
-	}
-	s, ever := d.parking.Of(l.Fence)
-	if !ever {
-		return
-	}
-	if s.Phase == move.Parking || s.Phase == move.Resuming {
-		l.State = string(s.Phase)
-	}
-	l.Parking = &api.Parking{
-		Since: s.Since, Host: s.Host, Returns: s.Returns, Times: s.Times, Moving: math.Round(1000*s.Moving.Seconds()) / 1000, Ground: string(s.Ground),
-	}
-	switch {
-	case whole:
-		l.Parking.By, l.Parking.Why, l.Parking.Failed = s.By, s.Why, s.Failed
-	case s.Failed != "":
-		l.Parking.Failed = "its memory could not be moved"
-	}
-}
-
-// Complete adds to a lease what other keepers know about it: its share, its energy, where
-// its memory is, and what its programs say about their libraries. Unless whole is true, it names no user and no process.
-func (d *Leases) Complete(l *api.Lease, held ledger.Held, whole bool) {
-	l.IsolatedBy, l.Energy, l.Paced = d.equip.IsolatedBy(held.Lease), d.devices.EnergyOf(held.Fence), d.Paced(held.Fence, whole)
-	d.Whereabouts(l, whole)
-	d.addIdle(l, held.Fence)
-	if whole {
-		l.Libraries = d.reports.sum(held.Fence, d.processes.Alive)
-	}
-}
-
-// addIdle adds to a lease since when its processes have not used their devices.
-func (d *Leases) addIdle(l *api.Lease, fence uint64) {
-	if d.idle == nil {
-		return
-	}
-	if idle, known := d.idle.Of(fence); known {
-		l.Idle = &api.Idle{Since: idle.Since, Utilization: gpu.Some(idle.Utilization), Memory: idle.Memory}
-	}
-}
-
-// notMoved returns the refusal for a lease whose memory was not moved.
-func notMoved(err *move.RefusedError) *Refusal {
-	return because(err, Conflict, string(err.Code), err.Next)
 }
 
 // Kept reports whether berth parks a parkable lease only if somebody says so.

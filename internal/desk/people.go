@@ -195,3 +195,6 @@ func (d *People) limitsOfUser(uid int, user string) *quota.Limits {
 	}
 	return rules.Of(subject)
 }
+
+// mostTroubles limits the leases and requests that Troubles looks at.
+const mostTroubles = 10_000

@@ -257,30 +257,3 @@ func checkPlanRequest(asked *api.PlanRequest) error {
 	}
 	return l.err()
 }
-
-// checkLengths refuses fields that are too long in a plan that the caller brought, and in
-// the names of the runs.
-func (a *planOrder) checkLengths() error {
-	var l lengths
-	l.text(a.ID, maxPlanName, "id")
-	l.list(len(a.Runs), maxPlanRuns, "runs")
-	for i, name := range a.Runs {
-		l.text(name, maxPlanName, "runs[%d]", i)
-	}
-	for i := range a.Plan.Pipelines {
-		p := &a.Plan.Pipelines[i]
-		l.text(p.Name, maxPlanName, "plan.pipelines[%d].name", i)
-		l.text(p.Service, maxPlanName, "plan.pipelines[%d].service", i)
-		l.text(p.Policy, maxPlanName, "plan.pipelines[%d].policy", i)
-		l.text(p.GPU, maxPlanWish, "plan.pipelines[%d].gpu", i)
-		l.list(len(p.Candidates), maxLibraries, "plan.pipelines[%d].candidates", i)
-		for j, uuid := range p.Candidates {
-			l.text(uuid, maxPlanName, "plan.pipelines[%d].candidates[%d]", i, j)
-		}
-		for j := range p.Runs {
-			l.text(p.Runs[j].Name, maxPlanName, "plan.pipelines[%d].runs[%d].name", i, j)
-			l.text(p.Runs[j].GPU, maxPlanName, "plan.pipelines[%d].runs[%d].gpu", i, j)
-		}
-	}
-	return l.err()
-}

@@ -325,3 +325,21 @@ func obstaclesOf(reasons []placement.Reason) []api.Obstacle {
 	}
 	return obstacles
 }
+
+// wrongWait refuses a wait that is out of range.
+func wrongWait() *Refusal {
+	return wrongFields(lease.FieldErrors{{Field: "timeout_seconds", Detail: fmt.Sprintf("must be from 0 to %.0f", lease.MaxWait.Seconds())}})
+}
+
+// notMoved returns the refusal for a lease whose memory was not moved.
+func notMoved(err *move.RefusedError) *Refusal {
+	return because(err, Conflict, string(err.Code), err.Next)
+}
+
+// notPaced returns the refusal for a lease that must not be paced.
+func notPaced(err *pace.RefusedError) *Refusal {
+	if err.Denied {
+		return because(err, Conflict, "no_rights_to_pace", "Nothing was stopped. Run the daemon as root, or ask the user of the process.")
+	}
+	return because(err, Conflict, "cannot_pace", "Nothing was stopped.")
+}
