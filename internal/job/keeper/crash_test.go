@@ -22,7 +22,7 @@ func story(w *world) map[int64]string {
 	act := func(do func(*daemon) error) {
 		for {
 			d := w.revive()
-			if _ = do(d); !d.isDead() { // a daemon that dies may have done it: then it is refused now
+			if _ = do(d); !d.IsDead() { // a daemon that dies may have done it: then it is refused now
 				return
 			}
 		}
@@ -50,19 +50,19 @@ func check(w *world, want map[int64]string) {
 	w.t.Helper()
 	for n, state := range want {
 		if got := w.state(n); state != "" && got != state {
-			w.t.Errorf("killed at %d: job %d is %s (%s), want %s", w.killAt, n, got, w.show(job.Ref{Number: n}).Cause, state)
+			w.t.Errorf("killed at %d: job %d is %s (%s), want %s", w.KillAt, n, got, w.show(job.Ref{Number: n}).Cause, state)
 		} else if state == "" && got != "cancelled" && got != "done" { // it may have ended before it was cancelled
-			w.t.Errorf("killed at %d: the cancelled job is %s", w.killAt, got)
+			w.t.Errorf("killed at %d: the cancelled job is %s", w.KillAt, got)
 		}
 	}
 	all := collected(w.daemon.Keeper, Query{Most: 1000})
 	for _, s := range all { // also those whose submit was not answered
 		if _, acknowledged := want[s.Spec.Number]; !s.Over() && (acknowledged || s.State != "held") {
-			w.t.Errorf("killed at %d: %s is %s (%s)", w.killAt, s.ID, s.State, s.Cause)
+			w.t.Errorf("killed at %d: %s is %s (%s)", w.KillAt, s.ID, s.State, s.Cause)
 		}
 		named, _ := job.ParseID(s.ID)
 		if code, known := s.Exit.Get(); named.Name == "fails" && (!known || code != 7) {
-			w.t.Errorf("killed at %d: the exit code of %s is %v", w.killAt, s.ID, s.Exit)
+			w.t.Errorf("killed at %d: the exit code of %s is %v", w.KillAt, s.ID, s.Exit)
 		}
 	}
 	for id, runs := range w.started {
@@ -71,7 +71,7 @@ func check(w *world, want map[int64]string) {
 			most = 2
 		}
 		if len(runs) > most {
-			w.t.Errorf("killed at %d: %s was started in %v", w.killAt, id, runs)
+			w.t.Errorf("killed at %d: %s was started in %v", w.KillAt, id, runs)
 		}
 	}
 	w.idle()
@@ -85,7 +85,7 @@ func TestEveryCrashPoint(t *testing.T) {
 		w := newWorld(t)
 		w.start()
 		check(w, story(w))
-		steps = w.steps
+		steps = w.Steps
 		w.close()
 	})
 	if steps < 60 {
@@ -99,7 +99,7 @@ func TestEveryCrashPoint(t *testing.T) {
 		if t.Run(fmt.Sprint(at), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				w.killAt = at
+				w.KillAt = at
 				w.start()
 				check(w, story(w))
 				w.close()
@@ -115,8 +115,8 @@ func TestManyCrashes(t *testing.T) {
 	for seed := range 20 {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
-			w.killAt = 3 + seed
-			w.again = 17 + 2*seed
+			w.KillAt = 3 + seed
+			w.Again = 17 + 2*seed
 			w.start()
 			check(w, story(w))
 			w.close()

@@ -19,6 +19,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/job"
+	"github.com/berth-gpu/berth/internal/job/run/runtest"
 	"github.com/berth-gpu/berth/internal/process/runs"
 	"github.com/berth-gpu/berth/internal/when/later"
 )
@@ -127,11 +128,11 @@ func TestARecordOfAnother(t *testing.T) {
 		"never started": {Ended: time.Unix(0, 0), Failure: "there is no such file"},
 	} {
 		play(t, func(w *world) {
-			record.PID, record.Start, record.Boot = 7, 7, w.boot
-			w.set(func() {
-				w.runs[fmt.Sprintf("%d.0.1", w.number+1)] = &mindedRun{record: record, alive: record.Ended.IsZero()}
+			record.PID, record.Start, record.Boot = 7, 7, w.Boot
+			w.Set(func() {
+				w.Runs[fmt.Sprintf("%d.0.1", w.number+1)] = &runtest.Run{Record: record, Alive: record.Ended.IsZero()}
 				if record.Ended.IsZero() {
-					w.living[7] = nil
+					w.Living[7] = nil
 				}
 			})
 			s := w.submit(spec("train"))
@@ -148,12 +149,12 @@ func TestTheClockIsSetBackWhileAJobRuns(t *testing.T) {
 	play(t, func(w *world) {
 		s := w.submit(spec("train"))
 		w.after(5 * time.Second)
-		w.daemon.kill()
-		<-w.daemon.over
+		w.daemon.Kill()
+		<-w.daemon.Over
 		time.Sleep(2 * time.Minute)
-		w.set(func() {
-			for _, r := range w.runs {
-				r.record.Ended = r.record.Ended.Add(-time.Hour)
+		w.Set(func() {
+			for _, r := range w.Runs {
+				r.Record.Ended = r.Record.Ended.Add(-time.Hour)
 			}
 		})
 		w.start()
@@ -168,14 +169,14 @@ func TestTheClockIsSetBackWhileAJobRuns(t *testing.T) {
 // then held.
 func TestNoMinder(t *testing.T) {
 	play(t, func(w *world) {
-		w.set(func() { w.refused = errors.New("systemd does not answer") })
+		w.Set(func() { w.Deny = errors.New("systemd does not answer") })
 		s := w.submit(spec("train"))
 		w.after(2 * time.Minute)
 		want := "tried 6 times: the process that minds it could not be started: systemd does not answer; it is held: let it go with berth unhold"
 		if got := w.show(job.Ref{Number: s.Number}); got.State != "held" || got.Cause != want || got.Code != string(job.NotStarted) {
 			t.Errorf("it is %+v", got.Job)
 		}
-		w.set(func() { w.refused, w.early = nil, 1 })
+		w.Set(func() { w.Deny, w.early = nil, 1 })
 		if err := w.daemon.Unhold(Act{Ref: job.Ref{Number: s.Number}}); err != nil {
 			t.Error(err)
 		}
@@ -191,7 +192,7 @@ func TestNoMinder(t *testing.T) {
 // one may take to begin.
 func TestMindersKilledEarly(t *testing.T) {
 	play(t, func(w *world) {
-		w.set(func() { w.early = 3 })
+		w.Set(func() { w.early = 3 })
 		s := w.submit(spec("train"))
 		w.after(10 * time.Second) // the pauses between the tries are 1, 2 and 4 s
 		if got := w.show(job.Ref{Number: s.Number}); got.State != "running" || got.Try != 4 {
@@ -205,7 +206,7 @@ func TestMindersKilledEarly(t *testing.T) {
 // A run that cannot be limited is not tried again.
 func TestNoLimits(t *testing.T) {
 	play(t, func(w *world) {
-		w.set(func() { w.refused = fmt.Errorf("%w: there is no controller for memory", runs.ErrLimits) })
+		w.Set(func() { w.Deny = fmt.Errorf("%w: there is no controller for memory", runs.ErrLimits) })
 		s := w.submit(spec("train"))
 		w.after(time.Second)
 		want := "its command could not be started: limit the run: there is no controller for memory"
@@ -222,10 +223,10 @@ func TestTheEndIsTold(t *testing.T) {
 	play(t, func(w *world) {
 		s := w.submit(spec("train"))
 		w.after(time.Second)
-		w.set(func() { w.wrote = func(int) { w.wrote, w.killAt = nil, 2*w.steps+1 } }) // killed before the next effect
+		w.Set(func() { w.wrote = func(int) { w.wrote, w.KillAt = nil, 2*w.Steps+1 } }) // killed before the next effect
 		w.after(5 * time.Minute)
 		told := 0
-		w.set(func() {
+		w.Set(func() {
 			for _, e := range w.events {
 				if e.Code == gpu.EventJobEnded && e.Lease == s.ID() {
 					told++
@@ -244,7 +245,7 @@ func TestTheEndIsTold(t *testing.T) {
 func TestAccounts(t *testing.T) {
 	notNow := later.Because(errors.New("the user database does not answer"), 0)
 	play(t, func(w *world) {
-		w.set(func() { w.unknown = []error{notNow, notNow} })
+		w.Set(func() { w.unknown = []error{notNow, notNow} })
 		later := w.submit(spec("later"))
 		w.after(5 * time.Minute)
 		if got := w.show(job.Ref{Number: later.Number}); got.State != "done" {
@@ -252,7 +253,7 @@ func TestAccounts(t *testing.T) {
 		}
 		gone := errors.New("the user ada does not exist any more")
 		for tries, state := range map[int]string{3: "done", 6: "held"} {
-			w.set(func() { w.unknown = slices.Repeat([]error{gone}, tries) })
+			w.Set(func() { w.unknown = slices.Repeat([]error{gone}, tries) })
 			s := w.submit(spec("gone"))
 			w.after(5 * time.Minute)
 			if got := w.show(job.Ref{Number: s.Number}); got.State != state || state == "held" && !strings.Contains(got.Cause, gone.Error()) {
@@ -536,7 +537,7 @@ func TestHeldForAMoment(t *testing.T) {
 		if j := w.daemon.jobs[s.Number]; len(j.queued) != 2 || j.owner.queued != 2 {
 			t.Errorf("%d tasks are in the queue, and %d of the user", len(j.queued), j.owner.queued)
 		}
-		w.set(func() { w.room = 2 })
+		w.Set(func() { w.room = 2 })
 		w.after(5 * time.Minute)
 		if got := w.state(s.Number); got != "done×2" {
 			t.Errorf("it is %s", got)
@@ -549,7 +550,7 @@ func TestHeldForAMoment(t *testing.T) {
 func TestTheLeaseOfAHeldJob(t *testing.T) {
 	play(t, func(w *world) {
 		s := w.submit(spec("train", func(s *job.Spec) { s.Hold = true }))
-		w.set(func() { w.leases[s.ID()] = &held{key: KeyOf(&s, s.ID()), uid: s.UID, fence: 7} })
+		w.Set(func() { w.leases[s.ID()] = &held{key: KeyOf(&s, s.ID()), uid: s.UID, fence: 7} })
 		w.restart()
 		w.idle()
 	})
@@ -561,14 +562,14 @@ func TestLeasesThatNoTaskHas(t *testing.T) {
 	play(t, func(w *world) {
 		w.limits.Off = true
 		s := w.submit(spec("train"))
-		w.set(func() {
+		w.Set(func() {
 			w.leases[s.ID()] = &held{key: KeyOf(&s, s.ID()), uid: s.UID, fence: 7}
 			w.leases["lost-99"] = &held{key: KeyOf(&job.Spec{Number: 99, UID: s.UID}, "lost-99"), uid: s.UID, fence: 8}
 			w.leases["lost-98"] = &held{key: KeyOf(&job.Spec{Number: 98, UID: s.UID}, "lost-98"), uid: s.UID, fence: 9, pid: 1}
 		})
 		w.restart()
 		w.after(time.Second)
-		w.set(func() {
+		w.Set(func() {
 			if left := slices.Collect(maps.Keys(w.leases)); !slices.Equal(left, []string{"lost-98"}) {
 				t.Errorf("%q are left", left)
 			}
@@ -580,7 +581,7 @@ func TestLeasesThatNoTaskHas(t *testing.T) {
 // What fails for good while a lease is handed over is the end of the run.
 func TestAHandOverThatFailsForGood(t *testing.T) {
 	play(t, func(w *world) {
-		w.set(func() { w.unhanded = errors.New("this is a bug in berth") })
+		w.Set(func() { w.unhanded = errors.New("this is a bug in berth") })
 		s := w.submit(spec("train"))
 		w.after(5 * time.Minute)
 		if got := w.show(job.Ref{Number: s.Number}); got.State != "failed" || !strings.Contains(got.Cause, "this is a bug") {
@@ -598,13 +599,13 @@ func TestLeasesOfAnEarlierBerth(t *testing.T) {
 		s := w.submit(spec("train"))
 		w.after(time.Second)
 		mine := w.submit(spec("train", func(s *job.Spec) { s.Hold = true }))
-		w.set(func() {
+		w.Set(func() {
 			w.leases[s.ID()].old = true
 			w.leases[mine.ID()] = &held{key: KeyOf(&mine, mine.ID()), uid: mine.UID, fence: 7, old: true}
 		})
 		w.restart()
 		w.after(time.Second)
-		w.set(func() {
+		w.Set(func() {
 			if of := w.leases[s.ID()]; of == nil || of.old {
 				t.Errorf("the lease of the job is %+v", of)
 			}
@@ -623,11 +624,11 @@ func TestNumbersPassIdsInUse(t *testing.T) {
 		first := w.submit(spec("train", func(s *job.Spec) { s.Hold = true }))
 		next := spec("train", func(s *job.Spec) { s.Hold = true })
 		next.Number = first.Number + 1
-		w.set(func() { w.leases[next.ID()] = &held{uid: first.UID, fence: 7, old: true} })
+		w.Set(func() { w.leases[next.ID()] = &held{uid: first.UID, fence: 7, old: true} })
 		if s := w.submit(spec("train", func(s *job.Spec) { s.Hold = true })); s.ID() == next.ID() {
 			t.Errorf("the job is called %s, as a lease of its user", s.ID())
 		}
-		w.set(func() { delete(w.leases, next.ID()) })
+		w.Set(func() { delete(w.leases, next.ID()) })
 	})
 }
 
@@ -691,10 +692,10 @@ func TestMindersKilled(t *testing.T) {
 		}
 		a := w.submit(spec("killed"))
 		synctest.Wait() // its fence is a number, too
-		w.set(func() { w.number = 1 })
+		w.Set(func() { w.number = 1 })
 		b := w.submit(spec("early"))
 		synctest.Wait()
-		w.set(func() { w.number = 2 })
+		w.Set(func() { w.number = 2 })
 		c := w.submit(spec("never"))
 		w.after(20 * time.Minute)
 		if got := w.state(a.Number) + " " + w.state(b.Number) + " " + w.state(c.Number); got != "lost done held" {
@@ -714,7 +715,7 @@ func TestCancelledWithoutALease(t *testing.T) {
 		w.script = func(string, string, int) plan { return plan{takes: 24 * time.Hour} }
 		s := w.submit(spec("train"))
 		w.after(time.Second)
-		w.set(func() { clear(w.leases) })
+		w.Set(func() { clear(w.leases) })
 		if err := w.daemon.Cancel(Act{Ref: job.Ref{Number: s.Number}}); err != nil {
 			t.Fatal(err)
 		}
@@ -741,7 +742,7 @@ func TestARunLosesItsLease(t *testing.T) {
 				s := w.submit(spec("train"))
 				w.after(time.Second)
 				var fence uint64
-				w.set(func() { fence = w.leases[s.ID()].fence; clear(w.leases) })
+				w.Set(func() { fence = w.leases[s.ID()].fence; clear(w.leases) })
 				then(w, s.ID(), fence)
 				w.after(10 * time.Second)
 				got := w.show(job.Ref{Number: s.Number})
@@ -770,7 +771,7 @@ func TestAMinderIsKilledAndItsLeaseEnds(t *testing.T) {
 		s := w.submit(spec("train"))
 		w.after(time.Second)
 		var fence uint64
-		w.set(func() { fence, w.dead = w.leases[s.ID()].fence, true; clear(w.leases) })
+		w.Set(func() { fence, w.dead = w.leases[s.ID()].fence, true; clear(w.leases) })
 		w.daemon.Runs().LeaseEnded(fence, "")
 		w.after(4 * time.Second)
 		w.finish(s.Run(0, 1), -1, "", "")
@@ -788,13 +789,13 @@ func TestCancelledAgainAndAgain(t *testing.T) {
 		w.script = func(string, string, int) plan { return plan{takes: 24 * time.Hour} }
 		s := w.submit(spec("train"))
 		w.after(time.Second)
-		w.set(func() { w.unended = errors.New("the disk is full") })
+		w.Set(func() { w.unended = errors.New("the disk is full") })
 		if err := w.daemon.Cancel(Act{Ref: job.Ref{Number: s.Number}}); err != nil {
 			t.Fatal(err)
 		}
 		w.after(time.Minute)
 		said := 0
-		w.set(func() {
+		w.Set(func() {
 			w.unended = nil
 			for _, e := range w.events {
 				if strings.Contains(e.Text, "cannot be ended yet: the disk is full") {
@@ -820,11 +821,11 @@ func TestParkedBeforeItsTimeLimit(t *testing.T) {
 		w.script = func(string, string, int) plan { return plan{takes: 3 * time.Hour} }
 		s := w.submit(spec("train", func(s *job.Spec) { s.Lease.TimeLimit, s.Signal, s.Warning = gpu.Some(600.0), "USR1", time.Minute }))
 		w.after(3 * time.Minute)
-		w.set(func() { w.parked = -1 })
+		w.Set(func() { w.parked = -1 })
 		w.after(20 * time.Minute)
 		w.restart()
 		w.after(10 * time.Minute)
-		w.set(func() { w.parked = 30 * time.Minute })
+		w.Set(func() { w.parked = 30 * time.Minute })
 		w.after(5 * time.Minute)
 		if n := w.signals(s.ID()); n != 0 {
 			t.Errorf("with two minutes left it got %d signals", n)
@@ -843,7 +844,7 @@ func TestSignalAfterTheClockWasSet(t *testing.T) {
 		w.script = func(string, string, int) plan { return plan{takes: 3 * time.Hour} }
 		s := w.submit(spec("train", func(s *job.Spec) { s.Lease.TimeLimit, s.Signal, s.Warning = gpu.Some(7200.0), "USR1", time.Minute }))
 		w.after(3 * time.Minute)
-		w.set(func() { w.moved = -time.Hour }) // as the ledger has it after the clock was set back
+		w.Set(func() { w.moved = -time.Hour }) // as the ledger has it after the clock was set back
 		w.full.Store(true)
 		w.after(57 * time.Minute)
 		if n := w.signals(s.ID()); n != 1 {
@@ -865,7 +866,7 @@ func TestWhyAnArrayWaits(t *testing.T) {
 				t.Errorf("with nothing free, %s waits because of %s: %s", got.ID, got.Code, got.Cause)
 			}
 		}
-		w.set(func() { w.room = 3 })
+		w.Set(func() { w.room = 3 })
 		w.after(time.Minute)
 		if got := w.show(last); got.State == "waiting" && got.Code != string(job.ForTasks) {
 			t.Errorf("while three run, it waits because of %s: %s", got.Code, got.Cause)
@@ -884,7 +885,7 @@ func TestJobsAreSwitchedOff(t *testing.T) {
 		w.limits = Limits{Off: true}
 		w.daemon.LimitsChanged()
 		w.after(time.Second)
-		w.set(func() { w.room = 1 })
+		w.Set(func() { w.room = 1 })
 		w.after(5 * time.Minute)
 		if got := w.show(job.Ref{Number: s.Number}); got.State != "waiting" || got.Code != string(job.ForQuota) {
 			t.Errorf("it is %+v", got.Job)
@@ -934,13 +935,13 @@ func TestEnvironmentsThatCannotBeRead(t *testing.T) {
 			{"later", func(path string) error { return errors.Join(os.Rename(path, path+"-"), os.Mkdir(path, 0o700)) }, "starting refused"},
 			{"gone", os.Remove, "failed not_started"},
 		} {
-			w.set(func() { w.room = 0 })
+			w.Set(func() { w.room = 0 })
 			s := w.submit(spec(c.name))
 			path := w.daemon.environments.path(s.Environment)
 			if err := c.do(path); err != nil {
 				t.Fatal(err)
 			}
-			w.set(func() { w.room = 1 })
+			w.Set(func() { w.room = 1 })
 			w.after(time.Minute)
 			if got := w.show(job.Ref{Number: s.Number}); got.State+" "+got.Code != c.want || got.Cause == "" {
 				t.Errorf("%s: it is %+v", c.name, got.Job)
@@ -963,16 +964,16 @@ func TestEnvironmentsThatCannotBeRead(t *testing.T) {
 // down for a while.
 func TestNoLeaseOnAFullDisk(t *testing.T) {
 	play(t, func(w *world) {
-		w.set(func() {
+		w.Set(func() {
 			w.unknown = slices.Repeat([]error{later.Because(errors.New("the user database does not answer"), 0)}, 100)
 		})
 		s := w.submit(spec("train"))
 		w.after(2 * time.Second)
 		w.full.Store(true)
-		w.set(func() { clear(w.leases); w.unknown = nil })
+		w.Set(func() { clear(w.leases); w.unknown = nil })
 		w.after(20 * time.Second)
-		w.set(func() {
-			for _, watchers := range w.living {
+		w.Set(func() {
+			for _, watchers := range w.Living {
 				if len(watchers) != 1 {
 					t.Errorf("a minder is watched %d times", len(watchers))
 				}
@@ -998,8 +999,8 @@ func TestEveryStateHasAWayOut(t *testing.T) {
 	for _, who := range []access.Actor{{UID: 1000, User: "ada", Role: access.User}, {UID: 1, User: "olga", Role: access.Operator}} {
 		for _, begin := range []time.Duration{0, 10 * time.Minute} { // after which somebody cancels them
 			play(t, func(w *world) {
-				w.daemon.kill()
-				<-w.daemon.over
+				w.daemon.Kill()
+				<-w.daemon.Over
 				w.room = 1000
 				w.script = func(string, string, int) plan { return plan{takes: 24 * time.Hour} }
 				for _, state := range job.States() {
@@ -1078,7 +1079,7 @@ func TestARefusedSubmitLeavesNothing(t *testing.T) {
 		if left, _ := os.ReadDir(filepath.Join(w.folder, "environments")); len(left) != 0 {
 			t.Errorf("%d environments are left", len(left))
 		}
-		w.set(func() {
+		w.Set(func() {
 			if told := slices.DeleteFunc(w.events, func(e gpu.Event) bool { return e.Code != gpu.EventJournal }); len(told) != 1 {
 				t.Errorf("people read %v", told)
 			}
@@ -1106,7 +1107,7 @@ func TestUnholdOnADiskThatFills(t *testing.T) {
 		if err := w.daemon.Hold(Act{Ref: job.Ref{Number: s.Number, Task: 1, One: true}}); err != nil {
 			t.Fatal(err)
 		}
-		w.set(func() { w.wrote = func(int) { w.full.Store(true) } })
+		w.Set(func() { w.wrote = func(int) { w.full.Store(true) } })
 		if err := w.daemon.Unhold(Act{Ref: job.Ref{Number: s.Number}}); !errors.Is(err, journal.ErrFull) {
 			t.Errorf("it is let go: %v", err)
 		}
@@ -1128,7 +1129,7 @@ func TestManyTasksThatDiffer(t *testing.T) {
 			}
 		}
 		largest := 0
-		w.set(func() { w.wrote = func(entries int) { largest = max(largest, entries) } })
+		w.Set(func() { w.wrote = func(entries int) { largest = max(largest, entries) } })
 		if err := w.daemon.Unhold(Act{Ref: job.Ref{Number: s.Number}}); err != nil {
 			t.Fatal(err)
 		}
@@ -1136,7 +1137,7 @@ func TestManyTasksThatDiffer(t *testing.T) {
 		if j := w.daemon.jobs[s.Number]; len(j.queued)+len(j.again) != n || !slices.IsSorted(j.again) {
 			t.Errorf("%d of its tasks are in the queue, and %d wait for that", len(j.queued), len(j.again))
 		}
-		w.set(func() { w.room = 1 })
+		w.Set(func() { w.room = 1 })
 		if err := w.daemon.Cancel(Act{Ref: job.Ref{Number: s.Number}}); err != nil {
 			t.Fatal(err)
 		}
@@ -1276,7 +1277,7 @@ func TestTimeLimit(t *testing.T) {
 			t.Errorf("it got %d signals", n)
 		}
 		var fence uint64
-		w.set(func() { fence = w.leases[s.ID()].fence })
+		w.Set(func() { fence = w.leases[s.ID()].fence })
 		w.daemon.Overran(s.ID(), 1000, fence)
 		w.finish("1.0.1", 143, "SIGTERM", "")
 		w.after(5 * time.Second)
@@ -1362,7 +1363,7 @@ func TestACancelledJobLeavesItsPlace(t *testing.T) {
 			}
 			w.after(2 * time.Second)
 		}
-		w.set(func() { w.room = 1 })
+		w.Set(func() { w.room = 1 })
 		s := w.submit(spec("wanted"))
 		w.after(2 * time.Minute)
 		if state := w.state(s.Number); state != "done" {
@@ -1382,7 +1383,7 @@ func TestTheLeaseOfAnEarlierBerthThatIsLeft(t *testing.T) {
 			t.Fatalf("it is %s", state)
 		}
 		fence := w.daemon.job(s.Number).task(0).Fence
-		w.set(func() { w.leases[s.ID()] = &held{key: KeyOf(&s, s.ID()), uid: s.UID, fence: fence, old: true} })
+		w.Set(func() { w.leases[s.ID()] = &held{key: KeyOf(&s, s.ID()), uid: s.UID, fence: fence, old: true} })
 		w.restart()
 		w.after(time.Second)
 		w.idle()
@@ -1392,7 +1393,7 @@ func TestTheLeaseOfAnEarlierBerthThatIsLeft(t *testing.T) {
 // A task that is tried again does not wait until what is left of the run before has ended.
 func TestASlowCleanUpDelaysNoTask(t *testing.T) {
 	play(t, func(w *world) {
-		w.clearing = make(chan struct{})
+		w.Clearing = make(chan struct{})
 		w.script = func(_, _ string, try int) plan { return plan{takes: time.Second, exit: 2 - try} }
 		s := w.submit(spec("again", func(s *job.Spec) { s.Retry = 1 }))
 		w.after(time.Minute)
@@ -1401,7 +1402,7 @@ func TestASlowCleanUpDelaysNoTask(t *testing.T) {
 		if state := w.state(s.Number); state != "done" {
 			t.Errorf("it is %s", state)
 		}
-		close(w.clearing)
+		close(w.Clearing)
 		w.after(time.Minute)
 		w.idle()
 	})

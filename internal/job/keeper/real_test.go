@@ -30,6 +30,7 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal/filelog/disktest"
 	"github.com/berth-gpu/berth/internal/job"
 	"github.com/berth-gpu/berth/internal/job/run"
+	"github.com/berth-gpu/berth/internal/job/run/runtest"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/minder"
@@ -236,12 +237,12 @@ func (l *life) step(do func() error) error {
 		l.kill()
 	}
 	if l.isDead() {
-		return errKilled
+		return runtest.ErrKilled
 	}
 	err := do()
 	if after || errors.Is(err, disktest.ErrDown) {
 		l.kill()
-		return errKilled
+		return runtest.ErrKilled
 	}
 	return err
 }
@@ -299,7 +300,7 @@ func (o oneLease) Acquire(ctx context.Context, a run.Ask) (api.Lease, error) {
 		case <-ctx.Done():
 			return api.Lease{}, ctx.Err()
 		case <-o.l.dead:
-			return api.Lease{}, errKilled
+			return api.Lease{}, runtest.ErrKilled
 		case <-o.l.ctx.Done():
 			return api.Lease{}, o.l.ctx.Err()
 		}

@@ -23,15 +23,15 @@ var inStates = map[string]struct {
 	"on hold":       {state: job.Waiting, change: func(s *job.Spec) { s.Hold = true }},
 	"for a job":     {state: job.Waiting, change: func(s *job.Spec) { s.AfterAny = []job.Ref{{Number: 1}} }},
 	"for its time":  {state: job.Waiting, change: func(s *job.Spec) { s.Begin = time.Now().Add(24 * time.Hour) }},
-	"held": {state: job.Held, before: func(w *world) { w.refused = errors.New("systemd is gone") }, then: func(w *world, _ job.Ref) {
+	"held": {state: job.Held, before: func(w *world) { w.Deny = errors.New("systemd is gone") }, then: func(w *world, _ job.Ref) {
 		w.after(time.Minute)
-		w.set(func() { w.refused = nil })
+		w.Set(func() { w.Deny = nil })
 	}},
 	"without order": {state: job.Starting, before: func(w *world) { w.unknown = slices.Repeat([]error{later.Because(errors.New("not now"), 0)}, 1e6) }},
 	"running":       {state: job.Running, plan: plan{takes: 24 * time.Hour}},
 	"not to be told": {state: job.Stopping, plan: plan{takes: 24 * time.Hour}, then: func(w *world, r job.Ref) {
 		w.after(time.Second)
-		w.set(func() { w.unended = errors.New("the disk is full") })
+		w.Set(func() { w.unended = errors.New("the disk is full") })
 		_ = w.daemon.Cancel(Act{Ref: r})
 	}},
 }
@@ -47,7 +47,7 @@ func TestEveryRunHasAWayOut(t *testing.T) {
 	// takeLease ends the lease of a run. The daemon is told if it is there.
 	takeLease := func(w *world, r job.Ref, told bool) {
 		id, fence := w.show(r).ID, uint64(0)
-		w.set(func() {
+		w.Set(func() {
 			if h := w.leases[id]; h != nil {
 				fence = h.fence
 				delete(w.leases, id)
@@ -85,7 +85,7 @@ func TestEveryRunHasAWayOut(t *testing.T) {
 					w.submit(spec("before", func(s *job.Spec) { s.Hold = true }))
 					w.script = func(string, string, int) plan { return in.plan }
 					if in.before != nil {
-						w.set(func() { in.before(w) })
+						w.Set(func() { in.before(w) })
 					}
 					train := spec("train")
 					if in.change != nil {
@@ -100,7 +100,7 @@ func TestEveryRunHasAWayOut(t *testing.T) {
 						t.Fatalf("it is %s", got)
 					}
 					happen(w, r)
-					w.set(func() { w.unended, w.unknown = nil, nil })
+					w.Set(func() { w.unended, w.unknown = nil, nil })
 					w.after(5 * time.Minute)
 					if got := w.show(r); got.Ended == nil {
 						t.Errorf("it is %s (%s)", got.State, got.Cause)

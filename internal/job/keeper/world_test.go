@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -23,28 +22,24 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/job"
 	"github.com/berth-gpu/berth/internal/job/run"
+	"github.com/berth-gpu/berth/internal/job/run/runtest"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/runs"
 	"github.com/berth-gpu/berth/internal/when"
 )
 
-// world is what outlives a daemon: the disk, the leases and the minders. Every effect of
-// a daemon on it is a step, and a daemon can be killed at each of them: before the effect,
-// or after it and before the daemon hears of it.
+// world is what outlives a daemon: the disk, the leases and the minders.
 type world struct {
+	*runtest.World
 	t      *testing.T
 	folder string
 	room   int // leases that fit
 
-	mu       sync.Mutex // guards what follows
+	// Mu guards what follows.
 	entries  [][]byte
 	number   int64
 	leases   map[string]*held
-	runs     map[string]*mindedRun
-	living   map[int][]func() // by pid of a minder that lives: who wants to know its end
-	pid      int
-	boot     string
 	started  map[string][]string // by task: the runs in which its command was started
 	script   func(run, id string, try int) plan
 	events   []gpu.Event
@@ -52,8 +47,6 @@ type world struct {
 	learns   func(id string)   // called when a run has ended; may be nil
 	wrote    func(entries int) // called with the size of each group; may be nil
 	asked    func()            // called before somebody hears of them; may be nil
-	refused  error             // why no minder can be started; nil if one can
-	clearing chan struct{}     // closed when what is left of runs has ended; nil: nothing is left of them
 	early    int               // minders that are killed before they write anything
 	unknown  []error           // why users cannot be looked up, one for each time; then they can
 	full     atomic.Bool       // the disk
@@ -64,9 +57,6 @@ type world struct {
 
 	dead bool // minders have ended, and their ends are noticed later
 
-	steps  int
-	killAt int // half-step at which the daemon is killed; 0 means never
-	again  int // half-steps after which the next daemon is killed; 0 means never
 	daemon *daemon
 }
 
@@ -87,82 +77,27 @@ type held struct {
 	old   bool // nobody said that it is of a job
 }
 
-type mindedRun struct {
-	record runs.Record
-	alive  bool
-}
-
 // daemon is one life of a daemon.
 type daemon struct {
 	*Keeper
-	w    *world
-	stop context.CancelFunc
-	dead chan struct{}
-	over chan struct{} // Run has returned
-	once sync.Once
+	*runtest.Life
+	w *world
 }
-
-var errKilled = errors.New("the daemon was killed")
 
 func newWorld(t *testing.T) *world {
 	return &world{
-		t: t, folder: t.TempDir(), room: 2, leases: map[string]*held{}, runs: map[string]*mindedRun{}, living: map[int][]func(){}, boot: "boot-1", started: map[string][]string{},
+		World: runtest.New(), t: t, folder: t.TempDir(), room: 2, leases: map[string]*held{}, started: map[string][]string{},
 		script: func(string, string, int) plan { return plan{takes: time.Minute} },
 	}
-}
-
-// step notes an effect of a daemon and does it. It fails if the daemon is dead, or dies
-// of it.
-func (d *daemon) step(do func() error) error {
-	w := d.w
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if d.isDead() {
-		return errKilled
-	}
-	w.steps++
-	if w.killAt == 2*w.steps-1 {
-		d.die()
-		return errKilled
-	}
-	err := do()
-	if w.killAt == 2*w.steps {
-		d.die()
-		return errKilled
-	}
-	return err
-}
-
-// die kills a daemon at its step, and says when the next one dies.
-func (d *daemon) die() {
-	d.kill()
-	if d.w.again > 0 {
-		d.w.killAt += d.w.again
-	}
-}
-
-func (d *daemon) isDead() bool {
-	select {
-	case <-d.dead:
-		return true
-	default:
-		return false
-	}
-}
-
-// kill ends a daemon as kill -9 does: nothing that it does from now on has an effect.
-func (d *daemon) kill() {
-	d.once.Do(func() { close(d.dead); d.stop() })
 }
 
 // start starts a daemon. The one before it must be dead or stopped.
 func (w *world) start() *daemon {
 	w.t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	d := &daemon{w: w, stop: stop, dead: make(chan struct{}), over: make(chan struct{})}
+	d := &daemon{w: w, Life: w.Begin()}
 	k, err := Open(Options{
-		Folder: filepath.Join(w.folder, "environments"), Boot: w.boot, Minders: minders{d}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Numbers: func() (int64, error) { w.mu.Lock(); defer w.mu.Unlock(); w.number++; return w.number, nil },
+		Folder: filepath.Join(w.folder, "environments"), Boot: w.Boot, Minders: runtest.Minders{Life: d.Life, Mind: w.mind, End: w.end}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Numbers: func() (int64, error) { w.Mu.Lock(); defer w.Mu.Unlock(); w.number++; return w.number, nil },
 		Limits: func(int, string) Limits {
 			if w.asked != nil {
 				w.asked()
@@ -170,7 +105,7 @@ func (w *world) start() *daemon {
 			return w.limits
 		},
 		Account: w.account,
-		Publish: func(e gpu.Event) { w.mu.Lock(); defer w.mu.Unlock(); w.events = append(w.events, e) },
+		Publish: func(e gpu.Event) { w.Mu.Lock(); defer w.Mu.Unlock(); w.events = append(w.events, e) },
 		Open: func(replay func(journal.Entry) error) (journal.Journal, error) {
 			for i, e := range w.entries {
 				if err := replay(journal.Entry{Seq: uint64(i + 1), Data: e}); err != nil {
@@ -183,12 +118,12 @@ func (w *world) start() *daemon {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.mu.Lock()
+	w.Mu.Lock()
 	d.Keeper, w.daemon = k, d
-	w.mu.Unlock()
+	w.Mu.Unlock()
 	go func() {
-		defer close(d.over)
-		_ = k.Run(ctx, desk{d})
+		defer close(d.Over)
+		_ = k.Run(d.Ctx, desk{d})
 	}()
 	synctest.Wait()
 	return d
@@ -196,8 +131,8 @@ func (w *world) start() *daemon {
 
 // account looks up a user.
 func (w *world) account(_ string, uid int) (api.MinderAccount, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
 	if len(w.unknown) > 0 {
 		err := w.unknown[0]
 		w.unknown = w.unknown[1:]
@@ -208,31 +143,24 @@ func (w *world) account(_ string, uid int) (api.MinderAccount, error) {
 
 // restart kills the daemon and starts another.
 func (w *world) restart() *daemon {
-	w.daemon.kill()
-	<-w.daemon.over
+	w.daemon.Kill()
+	<-w.daemon.Over
 	return w.start()
 }
 
 // revive starts another daemon if the present one was killed.
 func (w *world) revive() *daemon {
-	if w.daemon.isDead() {
-		<-w.daemon.over
+	if w.daemon.IsDead() {
+		<-w.daemon.Over
 		return w.start()
 	}
 	return w.daemon
 }
 
-// set changes the world, or looks at it, while nobody else does.
-func (w *world) set(do func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	do()
-}
-
 // written returns how many entries the journal has.
 func (w *world) written() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
 	return len(w.entries)
 }
 
@@ -240,7 +168,7 @@ func (w *world) written() int {
 type memory struct{ d *daemon }
 
 func (m *memory) Append(group [][]byte, _ journal.Care) error {
-	return m.d.step(func() error {
+	return m.d.Step(func() error {
 		if m.d.w.full.Load() && len(group) > 0 {
 			return &journal.WriteError{Op: "write to", File: "log", Full: true, Err: errors.New("no space left on device")}
 		}
@@ -255,7 +183,7 @@ func (m *memory) Append(group [][]byte, _ journal.Care) error {
 }
 
 func (m *memory) Compact(_ uint64, snapshot iter.Seq[[]byte]) error {
-	return m.d.step(func() error {
+	return m.d.Step(func() error {
 		var all [][]byte
 		for e := range snapshot {
 			all = append(all, slices.Clone(e))
@@ -266,8 +194,8 @@ func (m *memory) Compact(_ uint64, snapshot iter.Seq[[]byte]) error {
 }
 
 func (m *memory) Stats() journal.Stats {
-	m.d.w.mu.Lock()
-	defer m.d.w.mu.Unlock()
+	m.d.w.Mu.Lock()
+	defer m.d.w.Mu.Unlock()
 	return journal.Stats{LogEntries: len(m.d.w.entries), LastSeq: uint64(len(m.d.w.entries))}
 }
 func (m *memory) Close() error { return nil }
@@ -279,7 +207,7 @@ func (s desk) Acquire(ctx context.Context, a run.Ask) (api.Lease, error) {
 	w := s.d.w
 	for {
 		var l *held
-		err := s.d.step(func() error {
+		err := s.d.Step(func() error {
 			if l = w.leases[a.Key.ID]; l == nil && len(w.leases) < w.room && w.first(a) {
 				w.number++
 				l = &held{key: a.Key, uid: a.Key.UID, fence: uint64(w.number), task: a.Key.ID}
@@ -288,9 +216,9 @@ func (s desk) Acquire(ctx context.Context, a run.Ask) (api.Lease, error) {
 			return nil
 		})
 		if err == nil && l == nil {
-			w.mu.Lock()
-			w.steps-- // a look is no effect
-			w.mu.Unlock()
+			w.Mu.Lock()
+			w.Steps-- // a look is no effect
+			w.Mu.Unlock()
 		}
 		if err != nil || l != nil {
 			if err != nil {
@@ -335,7 +263,7 @@ func (w *world) of(k lease.Key, fence uint64) *held {
 }
 
 func (s desk) Hand(_ context.Context, a run.Ask, fence uint64, id process.ID) (l api.Lease, err error) {
-	err = s.d.step(func() error {
+	err = s.d.Step(func() error {
 		h := s.d.w.of(a.Key, fence)
 		if h == nil {
 			return runs.ErrNoLease
@@ -351,7 +279,7 @@ func (s desk) Hand(_ context.Context, a run.Ask, fence uint64, id process.ID) (l
 }
 
 func (s desk) Release(k lease.Key, fence uint64, _ string) {
-	_ = s.d.step(func() error {
+	_ = s.d.Step(func() error {
 		if s.d.w.of(k, fence) != nil {
 			delete(s.d.w.leases, k.ID)
 		}
@@ -360,7 +288,7 @@ func (s desk) Release(k lease.Key, fence uint64, _ string) {
 }
 
 func (s desk) End(k lease.Key, fence uint64, _ access.Actor, _ string) error {
-	return s.d.step(func() error {
+	return s.d.Step(func() error {
 		h := s.d.w.of(k, fence)
 		switch {
 		case s.d.w.unended != nil:
@@ -370,8 +298,8 @@ func (s desk) End(k lease.Key, fence uint64, _ access.Actor, _ string) error {
 		case h.pid == 0: // a lease that nobody uses ends at once
 			delete(s.d.w.leases, k.ID)
 		}
-		for name, r := range s.d.w.runs {
-			if h.pid != 0 && r.record.PID == h.pid {
+		for name, r := range s.d.w.Runs {
+			if h.pid != 0 && r.Record.PID == h.pid {
 				go s.d.w.finish(name, 143, "SIGTERM", "")
 			}
 		}
@@ -380,7 +308,7 @@ func (s desk) End(k lease.Key, fence uint64, _ access.Actor, _ string) error {
 }
 
 func (s desk) Signal(k lease.Key, _ uint64, _ int, signal string) {
-	_ = s.d.step(func() error {
+	_ = s.d.Step(func() error {
 		s.d.w.events = append(s.d.w.events, gpu.Event{Text: k.ID + " gets " + signal})
 		return nil
 	})
@@ -389,8 +317,8 @@ func (s desk) Signal(k lease.Key, _ uint64, _ int, signal string) {
 func (s desk) Ends(k lease.Key, fence uint64) (time.Time, bool) {
 	task, _ := s.d.find(fmt.Sprintf("%d.%d.1", k.Run.Number, k.Run.Task))
 	limit, limited := task.Lease.TimeLimit.Get()
-	s.d.w.mu.Lock()
-	defer s.d.w.mu.Unlock()
+	s.d.w.Mu.Lock()
+	defer s.d.w.Mu.Unlock()
 	return task.task(task.index).Granted.Add(time.Duration(limit)*time.Second + s.d.w.parked + s.d.w.moved), limited && s.d.w.parked >= 0
 }
 
@@ -402,8 +330,8 @@ func (s desk) Learn(_ *job.Spec, id string, _ *job.Outcome, _ *job.Task) bool {
 }
 
 func (s desk) List(kind lease.RunKind) (all []run.Held) {
-	s.d.w.mu.Lock()
-	defer s.d.w.mu.Unlock()
+	s.d.w.Mu.Lock()
+	defer s.d.w.Mu.Unlock()
 	for _, h := range s.d.w.leases {
 		if h.old == (kind == "") {
 			all = append(all, run.Held{Key: h.key, Fence: h.fence, Bound: h.pid != 0})
@@ -413,7 +341,7 @@ func (s desk) List(kind lease.RunKind) (all []run.Held) {
 }
 
 func (s desk) Claim(k lease.Key, fence uint64) (stands bool) {
-	_ = s.d.step(func() error {
+	_ = s.d.Step(func() error {
 		h := s.d.w.of(k, fence)
 		if stands = h != nil; stands {
 			h.old = false
@@ -424,15 +352,15 @@ func (s desk) Claim(k lease.Key, fence uint64) (stands bool) {
 }
 
 func (s desk) Taken(spec *job.Spec) bool {
-	s.d.w.mu.Lock()
-	defer s.d.w.mu.Unlock()
+	s.d.w.Mu.Lock()
+	defer s.d.w.Mu.Unlock()
 	return s.d.w.leases[spec.ID()] != nil
 }
 
 // signals returns how many signals a task has got.
 func (w *world) signals(id string) (n int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
 	for _, e := range w.events {
 		if strings.HasPrefix(e.Text, id+" gets ") {
 			n++
@@ -441,124 +369,37 @@ func (w *world) signals(id string) (n int) {
 	return n
 }
 
-// minders plays the minders.
-type minders struct{ d *daemon }
-
-func (m minders) Start(_ context.Context, run string, _ runs.Limits) (id process.ID, err error) {
-	w := m.d.w
-	err = m.d.step(func() error {
-		if w.refused != nil {
-			return w.refused
-		}
-		w.pid++
-		id = process.ID{PID: w.pid, Start: uint64(w.pid)}
-		w.living[id.PID] = nil
-		go w.mind(run, id)
-		return nil
-	})
-	return id, err
-}
-
-func (m minders) Read(run string) (runs.Record, bool, error) {
-	m.d.w.mu.Lock()
-	defer m.d.w.mu.Unlock()
-	if m.d.isDead() {
-		return runs.Record{}, false, errKilled
-	}
-	if r := m.d.w.runs[run]; r != nil {
-		return r.record, r.alive, nil
-	}
-	return runs.Record{}, false, nil
-}
-
-func (m minders) Remove(run string) error {
-	var clearing chan struct{}
-	m.d.w.set(func() { clearing = m.d.w.clearing })
-	if clearing != nil {
-		<-clearing
-	}
-	return m.d.step(func() error {
-		if r := m.d.w.runs[run]; r != nil && r.alive {
-			return errors.New("its minder lives")
-		}
-		delete(m.d.w.runs, run)
-		return nil
-	})
-}
-
-func (m minders) Kill(id process.ID) error {
-	return m.d.step(func() error {
-		if m.d.w.dead {
-			return process.ErrGone
-		}
-		for name, r := range m.d.w.runs {
-			if r.record.Minder() == id {
-				go m.d.w.finish(name, -1, "", "")
-			}
-		}
-		return nil
-	})
-}
-
-func (m minders) List() ([]string, error) {
-	m.d.w.mu.Lock()
-	defer m.d.w.mu.Unlock()
-	return slices.Collect(maps.Keys(m.d.w.runs)), nil
-}
-
-func (m minders) Watch(id process.ID, ended func()) (func(), error) {
-	m.d.w.mu.Lock()
-	defer m.d.w.mu.Unlock()
-	watchers, lives := m.d.w.living[id.PID]
-	if !lives {
-		return nil, process.ErrGone
-	}
-	m.d.w.living[id.PID] = append(watchers, ended)
-	return func() {}, nil
-}
-
-// gone tells that a minder has ended.
-func (w *world) gone(id process.ID) {
-	w.mu.Lock()
-	watchers := w.living[id.PID]
-	delete(w.living, id.PID)
-	w.mu.Unlock()
-	for _, ended := range watchers {
-		ended()
-	}
-}
-
 // mind is the life of a minder, as package minder has it.
 func (w *world) mind(name string, id process.ID) {
-	defer w.gone(id)
-	w.mu.Lock()
+	defer w.Gone(id.PID)
+	w.Mu.Lock()
 	if w.early > 0 {
 		w.early--
-		w.mu.Unlock()
+		w.Mu.Unlock()
 		return
 	}
-	r := w.runs[name]
-	if r != nil && (r.alive || !r.record.Started.IsZero() || !r.record.Ended.IsZero()) {
-		w.mu.Unlock()
+	r := w.Runs[name]
+	if r != nil && (r.Alive || !r.Record.Started.IsZero() || !r.Record.Ended.IsZero()) {
+		w.Mu.Unlock()
 		return // another minder has this run
 	}
-	r = &mindedRun{alive: true, record: runs.Record{PID: id.PID, Start: id.Start, Boot: w.boot}}
-	w.runs[name] = r
-	boot := w.boot
-	w.mu.Unlock()
+	r = &runtest.Run{Alive: true, Record: runs.Record{PID: id.PID, Start: id.Start, Boot: w.Boot}}
+	w.Runs[name] = r
+	boot := w.Boot
+	w.Mu.Unlock()
 	var order api.MinderOrder
 	for {
 		time.Sleep(50 * time.Millisecond)
-		w.mu.Lock()
-		d, gone := w.daemon, w.boot != boot
-		w.mu.Unlock()
+		w.Mu.Lock()
+		d, gone := w.daemon, w.Boot != boot
+		w.Mu.Unlock()
 		if gone {
 			return
 		}
 		var err error
-		if order, err = d.Runs().Order(name, r.record.Minder()); err == nil && !d.isDead() {
+		if order, err = d.Runs().Order(name, r.Record.Minder()); err == nil && !d.IsDead() {
 			break
-		} else if errors.Is(err, runs.ErrNoOrder) && !d.isDead() {
+		} else if errors.Is(err, runs.ErrNoOrder) && !d.IsDead() {
 			time.Sleep(50 * time.Millisecond) // it writes that down
 			w.finish(name, 0, "", "the daemon has no order for this run")
 			return
@@ -568,16 +409,16 @@ func (w *world) mind(name string, id process.ID) {
 	if len(order.Variables) > 1 && strings.HasPrefix(order.Variables[1], "BERTH_TASK=") {
 		task += "." + strings.TrimPrefix(order.Variables[1], "BERTH_TASK=")
 	}
-	w.mu.Lock()
+	w.Mu.Lock()
 	p := w.script(name, task, len(w.started[task])+1)
 	if p.before {
-		w.mu.Unlock()
+		w.Mu.Unlock()
 		w.finish(name, -1, "", "")
 		return
 	}
-	r.record.Started, r.record.Fence = when.Now(), order.Lease.Fence // as one that was written
+	r.Record.Started, r.Record.Fence = when.Now(), order.Lease.Fence // as one that was written
 	w.started[task] = append(w.started[task], name)
-	w.mu.Unlock()
+	w.Mu.Unlock()
 	time.Sleep(p.takes)
 	if p.killed {
 		w.finish(name, -1, "", "")
@@ -586,46 +427,59 @@ func (w *world) mind(name string, id process.ID) {
 	w.finish(name, p.exit, "", "")
 }
 
+// end kills a minder.
+func (w *world) end(minder process.ID) error {
+	if w.dead {
+		return process.ErrGone
+	}
+	for name, r := range w.Runs {
+		if r.Record.Minder() == minder {
+			go w.finish(name, -1, "", "")
+		}
+	}
+	return nil
+}
+
 // finish ends a run. The exit code -1 means that its minder was killed.
 func (w *world) finish(name string, exit int, signal, failure string) {
-	w.mu.Lock()
-	r := w.runs[name]
-	if r == nil || !r.alive {
-		w.mu.Unlock()
+	w.Mu.Lock()
+	r := w.Runs[name]
+	if r == nil || !r.Alive {
+		w.Mu.Unlock()
 		return
 	}
-	r.alive = false
+	r.Alive = false
 	if exit >= 0 {
-		r.record.Ended, r.record.Signal, r.record.Failure = when.Now(), signal, failure
+		r.Record.Ended, r.Record.Signal, r.Record.Failure = when.Now(), signal, failure
 		if failure == "" {
-			r.record.Exit = gpu.Some(exit)
+			r.Record.Exit = gpu.Some(exit)
 		}
 	}
 	for id, h := range w.leases { // the ledger notices that the process has ended
-		if h.pid == r.record.PID {
+		if h.pid == r.Record.PID {
 			delete(w.leases, id)
 		}
 	}
-	w.mu.Unlock()
-	w.gone(r.record.Minder())
+	w.Mu.Unlock()
+	w.Gone(r.Record.PID)
 }
 
 // reboot ends the daemon and everything that runs.
 func (w *world) reboot() *daemon {
-	w.daemon.kill()
-	<-w.daemon.over
-	w.mu.Lock()
-	w.boot += "'"
-	for _, r := range w.runs {
-		r.alive = false
+	w.daemon.Kill()
+	<-w.daemon.Over
+	w.Mu.Lock()
+	w.Boot += "'"
+	for _, r := range w.Runs {
+		r.Alive = false
 	}
-	clear(w.living)
+	clear(w.Living)
 	for id, h := range w.leases {
 		if h.pid != 0 {
 			delete(w.leases, id)
 		}
 	}
-	w.mu.Unlock()
+	w.Mu.Unlock()
 	return w.start()
 }
 
@@ -655,7 +509,7 @@ func (w *world) submit(s job.Spec) job.Spec {
 	for {
 		d := w.revive()
 		done, err := d.Submit(s, []string{"A=b"}, gpu.By{})
-		if d.isDead() {
+		if d.IsDead() {
 			continue
 		}
 		if err != nil {
@@ -707,24 +561,24 @@ func (w *world) after(d time.Duration) {
 func (w *world) close() {
 	w.t.Helper()
 	w.revive()
-	w.daemon.kill()
-	<-w.daemon.over
-	w.mu.Lock()
-	w.boot = ""
-	w.mu.Unlock()
+	w.daemon.Kill()
+	<-w.daemon.Over
+	w.Mu.Lock()
+	w.Boot = ""
+	w.Mu.Unlock()
 	time.Sleep(24 * time.Hour)
 }
 
 // idle checks that nothing is left of jobs that have all ended.
 func (w *world) idle() {
 	w.t.Helper()
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
 	for id := range w.leases {
 		w.t.Errorf("the lease of %s is left", id)
 	}
-	for name, r := range w.runs {
-		if r.alive {
+	for name, r := range w.Runs {
+		if r.Alive {
 			w.t.Errorf("a minder of %s is left", name)
 		} else {
 			w.t.Errorf("the record of %s is left", name)

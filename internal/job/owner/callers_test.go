@@ -87,7 +87,7 @@ func TestOneWhoHadAll(t *testing.T) {
 			for ctx.Err() == nil {
 				asked := time.Now()
 				if err := <-w.askAs(ctx, user, model, 5*time.Second); err == nil {
-					w.set(func() {
+					w.Set(func() {
 						waits[user], answers[user] = max(waits[user], time.Since(asked)-5*time.Second), answers[user]+1
 					})
 				}
@@ -96,7 +96,7 @@ func TestOneWhoHadAll(t *testing.T) {
 		}
 		go flood("old", "a")
 		time.Sleep(time.Hour)
-		w.set(func() { clear(answers) })
+		w.Set(func() { clear(answers) })
 		go flood("new", "b")
 		go flood("new", "c")
 		time.Sleep(3 * time.Hour)
@@ -171,7 +171,7 @@ func TestTheLeastOfThoseWhoWaitCounts(t *testing.T) {
 			time.Sleep(time.Second)
 			synctest.Wait()
 			var got []string
-			w.set(func() {
+			w.Set(func() {
 				for _, x := range w.sortedWants() {
 					got = append(got, x.name)
 				}

@@ -15,7 +15,7 @@ import (
 func (w *world) persist(do func(*daemon) error) {
 	for range 100 {
 		d := w.now()
-		if err := do(d); err == nil && !d.isDead() || errors.Is(err, ErrState) {
+		if err := do(d); err == nil && !d.IsDead() || errors.Is(err, ErrState) {
 			return
 		}
 		time.Sleep(500 * time.Millisecond)
@@ -26,8 +26,8 @@ func (w *world) persist(do func(*daemon) error) {
 // tidy fails unless the world has what the owner knows, and no more.
 func (w *world) tidy() {
 	w.t.Helper()
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
 	var leases, servers, runs []string
 	for name, s := range w.daemon.services {
 		if i := s.life.Instance; i != nil && s.life.State.Leases() {
@@ -39,7 +39,7 @@ func (w *world) tidy() {
 		got = append(got, s.name)
 	}
 	for what, lists := range map[string][2][]string{
-		"leases": {leases, slices.Collect(maps.Keys(w.leases))}, "servers": {servers, got}, "runs": {runs, slices.Collect(maps.Keys(w.runs))},
+		"leases": {leases, slices.Collect(maps.Keys(w.leases))}, "servers": {servers, got}, "runs": {runs, slices.Collect(maps.Keys(w.Runs))},
 	} {
 		slices.Sort(lists[0])
 		slices.Sort(lists[1])
@@ -83,7 +83,7 @@ var scenarios = map[string]func(*testing.T, *world){
 		}
 	},
 	"move": func(t *testing.T, w *world) {
-		w.set(func() { w.room["G1"] = 80 })
+		w.Set(func() { w.room["G1"] = 80 })
 		answered(t, w.ask(t.Context(), "a", 3*time.Second))
 		w.persist(func(d *daemon) error { return d.Move("a", "G1", operator, "") })
 		time.Sleep(time.Minute)
@@ -94,7 +94,7 @@ var scenarios = map[string]func(*testing.T, *world){
 	},
 	"failures": func(t *testing.T, w *world) {
 		good := w.script
-		w.set(func() {
+		w.Set(func() {
 			w.script = func(name string, nth int) plan {
 				if nth == 1 {
 					return plan{come: -1, dies: 4 * time.Second}
@@ -133,7 +133,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 						}
 					}()
 					w.specs = []service.Spec{spec("a", away(way)), spec("b", away(way))}
-					w.room["G0"], w.killAt = 110, at
+					w.room["G0"], w.KillAt = 110, at
 					w.start()
 					synctest.Wait()
 					stop := w.revive()
@@ -143,7 +143,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 					play(t, w)
 					pass(time.Minute)
 					w.tidy()
-					over = 2*w.steps < at
+					over = 2*w.Steps < at
 				})
 				if over {
 					break
@@ -166,7 +166,7 @@ func TestKilledAgain(t *testing.T) {
 					}
 				}()
 				w.specs = []service.Spec{spec("a", away(service.Auto)), spec("b", away(service.Auto))}
-				w.room["G0"], w.killAt, w.again = 110, often, often
+				w.room["G0"], w.KillAt, w.Again = 110, often, often
 				w.start()
 				synctest.Wait()
 				stop := w.revive()
@@ -174,7 +174,7 @@ func TestKilledAgain(t *testing.T) {
 				defer w.close()
 				defer stop()
 				play(t, w)
-				w.set(func() { w.killAt = 0 })
+				w.Set(func() { w.KillAt = 0 })
 				pass(time.Minute)
 				w.tidy()
 			})

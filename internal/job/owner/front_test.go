@@ -70,7 +70,7 @@ type tstay struct {
 // front starts a front.
 func (w *world) front() *tfront {
 	f := &tfront{w: w, dead: make(chan struct{}), table: map[string]*tservice{}, wake: make(chan struct{}, 1), urgent: make(chan struct{}, 1)}
-	w.set(func() { w.number++; f.name = fmt.Sprintf("front%d", w.number); w.fronts = append(w.fronts, f) })
+	w.Set(func() { w.number++; f.name = fmt.Sprintf("front%d", w.number); w.fronts = append(w.fronts, f) })
 	go f.obey()
 	go f.report()
 	synctest.Wait()
@@ -80,18 +80,18 @@ func (w *world) front() *tfront {
 // kill ends a front as kill -9 does. Its requests break off.
 func (f *tfront) kill() {
 	f.once.Do(func() { close(f.dead) })
-	f.w.set(func() { f.w.fronts = slices.DeleteFunc(f.w.fronts, func(other *tfront) bool { return other == f }) })
+	f.w.Set(func() { f.w.fronts = slices.DeleteFunc(f.w.fronts, func(other *tfront) bool { return other == f }) })
 }
 
 // alive returns a context that ends with the front and with the daemon.
 func (f *tfront) alive() (context.Context, context.CancelFunc, *daemon) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var d *daemon
-	f.w.set(func() { d = f.w.daemon })
+	f.w.Set(func() { d = f.w.daemon })
 	go func() {
 		select {
 		case <-f.dead:
-		case <-d.dead:
+		case <-d.Dead:
 		case <-ctx.Done():
 		}
 		cancel()
@@ -112,7 +112,7 @@ func (f *tfront) obey() {
 	for !f.isDead() {
 		ctx, cancel, d := f.alive()
 		_ = d.Orders(ctx, f.name, func(order api.FrontOrder) error {
-			return d.step(func() error { f.obeyOne(order); return nil })
+			return d.Step(func() error { f.obeyOne(order); return nil })
 		})
 		cancel()
 		time.Sleep(200 * time.Millisecond)
@@ -258,7 +258,7 @@ func (f *tfront) report() {
 			_, cancel, d := f.alive()
 			err := d.Report(message)
 			cancel()
-			if f.isDead() || err == nil && !d.isDead() {
+			if f.isDead() || err == nil && !d.IsDead() {
 				break
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -269,7 +269,7 @@ func (f *tfront) report() {
 func (f *tfront) probe(ctx context.Context, p api.FrontProbe) {
 	out := api.FrontOutcome{FrontEpoch: p.FrontEpoch, Error: "connection refused"}
 	for !out.OK {
-		f.w.set(func() { s := f.w.servers[p.Port]; out.OK = s != nil && s.ready })
+		f.w.Set(func() { s := f.w.servers[p.Port]; out.OK = s != nil && s.ready })
 		if out.OK {
 			break
 		}
@@ -304,7 +304,7 @@ func (f *tfront) call(c api.FrontCall) {
 	}
 	var takes time.Duration
 	var s *server
-	f.w.set(func() {
+	f.w.Set(func() {
 		if s = f.w.servers[c.Port]; s == nil {
 			out.OK, out.Error = false, "connection refused"
 			return
@@ -319,10 +319,10 @@ func (f *tfront) call(c api.FrontCall) {
 	})
 	time.Sleep(takes)
 	if out.OK {
-		f.w.set(func() {
+		f.w.Set(func() {
 			s.asleep = c.Calls[0].Path == "/sleep"
 			if s.used = s.lease.memory; s.asleep {
-				time.AfterFunc(time.Second, func() { f.w.set(func() { s.used = s.plan.keeps }) }) // freed memory lags
+				time.AfterFunc(time.Second, func() { f.w.Set(func() { s.used = s.plan.keeps }) }) // freed memory lags
 			}
 		})
 	}
@@ -416,17 +416,17 @@ func (f *tfront) pass(name, user string, s *tservice, st *tstay, takes time.Dura
 
 // serve answers a request.
 func (w *world) serve(port int, name string, takes time.Duration, broken, cut chan struct{}) error {
-	w.mu.Lock()
+	w.Mu.Lock()
 	s := w.servers[port]
 	if s == nil || !s.ready {
-		w.mu.Unlock()
+		w.Mu.Unlock()
 		return errRefused
 	}
 	if s.name != name || s.asleep || s.lease.parked || s.lease.moving != nil {
 		w.t.Errorf("a request for %s reaches %s, asleep %v, parked %v", name, s.name, s.asleep, s.lease.parked || s.lease.moving != nil)
 	}
 	s.open++
-	w.mu.Unlock()
+	w.Mu.Unlock()
 	err := error(nil)
 	select {
 	case <-time.After(takes):
@@ -437,7 +437,7 @@ func (w *world) serve(port int, name string, takes time.Duration, broken, cut ch
 	case <-cut:
 		err = errCut
 	}
-	w.set(func() { s.open-- })
+	w.Set(func() { s.open-- })
 	return err
 }
 
@@ -450,7 +450,7 @@ func (w *world) ask(ctx context.Context, name string, takes time.Duration) <-cha
 func (w *world) askAs(ctx context.Context, user, name string, takes time.Duration) <-chan error {
 	done := make(chan error, 1)
 	var f *tfront
-	w.set(func() { f = w.fronts[len(w.fronts)-1] })
+	w.Set(func() { f = w.fronts[len(w.fronts)-1] })
 	go func() { done <- f.request(ctx, name, user, takes) }()
 	return done
 }

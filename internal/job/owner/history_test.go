@@ -99,7 +99,7 @@ func (h *history) request() {
 		ctx, cancel = context.WithTimeout(context.Background(), time.Duration(h.draw("after", 0, 20))*time.Second)
 	}
 	var f *tfront
-	h.set(func() {
+	h.Set(func() {
 		if len(h.fronts) > 0 {
 			f = h.fronts[len(h.fronts)-1]
 		}
@@ -128,20 +128,20 @@ func (h *history) step() {
 	name := h.some()
 	switch h.draw("step", 0, 24) {
 	case 0:
-		h.set(func() { h.host = gpu.MiB(h.draw("host", 0, 1)) * 200 })
+		h.Set(func() { h.host = gpu.MiB(h.draw("host", 0, 1)) * 200 })
 	case 1:
-		h.set(func() { h.unfit[name] = !h.unfit[name] })
+		h.Set(func() { h.unfit[name] = !h.unfit[name] })
 	case 2, 3:
 		h.kill(name)
 	case 4:
 		h.revoke(name)
 	case 5, 6:
-		h.now().kill()
+		h.now().Kill()
 	case 7:
-		h.set(func() { h.killAt = 2*h.steps + h.draw("half-steps", 1, 60) })
+		h.Set(func() { h.KillAt = 2*h.Steps + h.draw("half-steps", 1, 60) })
 	case 8:
 		var old []*tfront
-		h.set(func() { old = slices.Clone(h.fronts) })
+		h.Set(func() { old = slices.Clone(h.fronts) })
 		h.front()
 		for _, f := range old {
 			f.kill()
@@ -158,9 +158,9 @@ func (h *history) step() {
 		time.Sleep(time.Duration(h.draw("stopped", 0, 30)) * time.Second)
 		h.persist(func(d *daemon) error { return d.Start(name, operator, "") })
 	case 10:
-		h.set(func() { h.full = true })
+		h.Set(func() { h.full = true })
 		time.Sleep(time.Duration(h.draw("full", 0, 30)) * time.Second)
-		h.set(func() { h.full = false })
+		h.Set(func() { h.full = false })
 	case 11:
 		h.now().Configure(h.specs)
 	default:

@@ -135,7 +135,7 @@ func TestTheLedgerIsRight(t *testing.T) {
 				tell(w, i)
 				pass(time.Second)
 				w.is("a", "ready") // nothing has changed
-				w.set(func() { w.leaseOf("a").parked = true })
+				w.Set(func() { w.leaseOf("a").parked = true })
 				tell(w, i)
 				pass(time.Minute)
 				w.is("a", "parked") // also with start: always it stays so until somebody asks
@@ -147,7 +147,7 @@ func TestTheLedgerIsRight(t *testing.T) {
 				w.daemon.Away(keyOf(i), i.Fence, lease.Key{}, "x waits")
 				pass(time.Minute)
 				w.is("a", "parked")
-				w.set(func() { w.leaseOf("a").parked = false })
+				w.Set(func() { w.leaseOf("a").parked = false })
 				tell(w, i)
 				pass(time.Minute)
 				w.is("a", "ready") // it comes though nobody waits for it
@@ -282,8 +282,8 @@ func TestIdleAfterZero(t *testing.T) {
 		if epoch := w.life("a").Epoch; w.begun["a"] != 1 || epoch > 2 {
 			t.Errorf("it was started %d times, and has epoch %d", w.begun["a"], epoch)
 		}
-		if w.steps > 60 {
-			t.Errorf("one request made %d steps", w.steps)
+		if w.Steps > 60 {
+			t.Errorf("one request made %d steps", w.Steps)
 		}
 	})
 	// One that comes at once, before its front has told that somebody waits.
@@ -451,8 +451,8 @@ func TestItDiesWhileReady(t *testing.T) {
 			if s.State != "failed" || !strings.Contains(s.Failure.Why, why) || s.Failure.Count != 1 {
 				t.Fatalf("a is %s: %+v", s.State, s.Failure)
 			}
-			if len(w.leases) != 0 || len(w.runs) != 0 {
-				t.Errorf("there are left %v and %v", w.leases, w.runs)
+			if len(w.leases) != 0 || len(w.Runs) != 0 {
+				t.Errorf("there are left %v and %v", w.leases, w.Runs)
 			}
 			pass(3 * time.Second)
 			answered(t, w.ask(t.Context(), "a", time.Second))
@@ -471,11 +471,11 @@ func TestItCannotCome(t *testing.T) {
 			t.Errorf("to start it: %v", err)
 		}
 		w.is("a", "away")
-		w.set(func() { w.refused = errors.New("you have as many leases as allowed") })
+		w.Set(func() { w.refused = errors.New("you have as many leases as allowed") })
 		if r := refusal(t, <-w.ask(t.Context(), "b", time.Second)); r.RetryAfter == 0 || !strings.Contains(r.Why, "as allowed") {
 			t.Errorf("it is refused with %+v", r)
 		}
-		w.set(func() { w.refused, w.deny = nil, errors.New("no more processes") })
+		w.Set(func() { w.refused, w.Deny = nil, errors.New("no more processes") })
 		pass(time.Minute)
 		if r := refusal(t, <-w.ask(t.Context(), "b", time.Second)); r.RetryAfter == 0 || !strings.Contains(r.Why, "no more processes") {
 			t.Errorf("it is refused with %+v", r)
@@ -484,7 +484,7 @@ func TestItCannotCome(t *testing.T) {
 		if len(w.leases) > 0 {
 			t.Errorf("it keeps %v", w.leases)
 		}
-		w.set(func() { w.deny = nil })
+		w.Set(func() { w.Deny = nil })
 		pass(time.Minute)
 		answered(t, w.ask(t.Context(), "b", time.Second))
 		if r := refusal(t, <-w.ask(t.Context(), "nobody", 0)); r.Status != 404 {
@@ -565,8 +565,8 @@ func TestAnotherFrontProbes(t *testing.T) {
 func TestLeaseEndedWithoutADaemon(t *testing.T) {
 	inWorld(t, []service.Spec{spec("a")}, func(t *testing.T, w *world) {
 		answered(t, w.ask(t.Context(), "a", time.Second))
-		w.daemon.kill()
-		<-w.daemon.over
+		w.daemon.Kill()
+		<-w.daemon.Over
 		h := w.leaseOf("a")
 		h.ended = true
 		delete(w.leases, h.key.ID)
@@ -607,7 +607,7 @@ func TestFrontsKnowWhatPeopleOrdered(t *testing.T) {
 			t.Errorf("callers read %q", got)
 		}
 		f.mu.Unlock()
-		w.set(func() {
+		w.Set(func() {
 			if e := w.events[len(w.events)-1]; e.Text != "The service a was stopped by token ci: enough." || e.Public != "The service a was stopped by a token: enough." {
 				t.Errorf("the event says %q, to others %q", e.Text, e.Public)
 			}
@@ -671,7 +671,7 @@ func TestRestartAndMove(t *testing.T) {
 			t.Errorf("it can go nowhere else, and is on %s after %d switches", on(), w.life("a").Switches)
 		}
 		w.daemon.Vacate("G1", "GPU 1 is in quarantine", device("G0"))
-		w.set(func() { w.room["G1"] = 0 })
+		w.Set(func() { w.room["G1"] = 0 })
 		pass(20 * time.Second)
 		w.is("a", "ready")
 		if on() != "G0" {
@@ -683,7 +683,7 @@ func TestRestartAndMove(t *testing.T) {
 		w.daemon.Away(keyOf(i), i.Fence, lease.Key{}, "x waits")
 		pass(time.Minute)
 		w.is("a", "parked")
-		w.set(func() { w.room["G1"] = 80 })
+		w.Set(func() { w.room["G1"] = 80 })
 		w.daemon.Vacate("G0", "GPU 0 is in quarantine", device("G1"))
 		pass(time.Minute)
 		w.is("a", "away") // it comes if somebody asks for it
@@ -714,14 +714,14 @@ func TestStart(t *testing.T) {
 		pass(time.Hour)
 		w.is("c", "failed")
 		good := w.script
-		w.set(func() { w.script = func(string, int) plan { return plan{come: -1, dies: time.Second} } })
+		w.Set(func() { w.script = func(string, int) plan { return plan{come: -1, dies: time.Second} } })
 		w.kill("a")
 		pass(time.Hour)
 		w.is("a", "failed")
 		if n := w.begun["a"]; n < 12 || n > 25 {
 			t.Errorf("in an hour, it was started %d times", n)
 		}
-		w.set(func() { w.script = good })
+		w.Set(func() { w.script = good })
 		pass(10 * time.Minute)
 		w.is("a", "ready")
 	})
@@ -766,7 +766,7 @@ func TestAuto(t *testing.T) {
 		if want := []string{"asleep", "parked", "away", "asleep"}; !slices.Equal(went, want) {
 			t.Errorf("it went to %v; want %v", went, want)
 		}
-		w.set(func() { w.host = 0 })
+		w.Set(func() { w.host = 0 })
 		answered(t, w.ask(t.Context(), "a", time.Second))
 		if s, _ := w.daemon.Find("a"); s.Goes != "sleep" || s.GoesWhy == "" {
 			t.Errorf("it would go by %q: %s", s.Goes, s.GoesWhy)
@@ -774,7 +774,7 @@ func TestAuto(t *testing.T) {
 	})
 	inWorld(t, []service.Spec{spec("a", away(service.Park), idleAfter(10*time.Second))}, func(t *testing.T, w *world) {
 		for _, spoil := range []func(){func() { w.host = 0 }, func() { w.host, w.unfit["a"] = 1000, true }} {
-			w.set(spoil)
+			w.Set(spoil)
 			answered(t, w.ask(t.Context(), "a", time.Second))
 			pass(2 * time.Minute)
 			w.is("a", "away")
@@ -841,7 +841,7 @@ func TestASleeperThatHasRoomWakes(t *testing.T) {
 		answered(t, w.ask(t.Context(), "a", time.Second))
 		pass(time.Minute)
 		w.is("a", "asleep")
-		w.set(func() { w.grown = func(h *held) { w.daemon.Away(h.key, h.fence, lease.Key{}, "another waits") } })
+		w.Set(func() { w.grown = func(h *held) { w.daemon.Away(h.key, h.fence, lease.Key{}, "another waits") } })
 		answered(t, w.ask(t.Context(), "a", time.Second))
 		if w.begun["a"] != 1 {
 			t.Errorf("it was started %d times", w.begun["a"])
@@ -857,10 +857,10 @@ func TestRestartOfTheDaemon(t *testing.T) {
 		long := w.ask(t.Context(), "a", 10*time.Minute)
 		pass(20 * time.Second)
 		epoch := w.life("a").Epoch
-		w.daemon.kill()
+		w.daemon.Kill()
 		meanwhile := w.ask(t.Context(), "a", time.Second)
 		answered(t, meanwhile)
-		<-w.daemon.over
+		<-w.daemon.Over
 		w.start()
 		k := keyOf(w.life("a").Instance)
 		if u, _ := w.daemon.Use(k, w.life("a").Instance.Fence); !u.Idle.IsZero() || !u.Barred.After(time.Now()) {
@@ -986,7 +986,7 @@ func TestLearnedMemory(t *testing.T) {
 			t.Errorf("the first time, it has %v", s.Memory)
 		}
 		pass(time.Minute)
-		w.set(func() { w.learned["a"] = 33 })
+		w.Set(func() { w.learned["a"] = 33 })
 		answered(t, w.ask(t.Context(), "a", time.Second))
 		if s, _ := w.daemon.Find("a"); s.Memory != gpu.Some[gpu.MiB](33) || !s.Learned {
 			t.Errorf("the second time, it has %v", s.Memory)
@@ -1011,7 +1011,7 @@ func TestReadyByLog(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	inWorld(t, []service.Spec{spec("a"), spec("b")}, func(t *testing.T, w *world) {
 		answered(t, w.ask(t.Context(), "a", time.Second))
-		w.set(func() { w.full = true })
+		w.Set(func() { w.full = true })
 		b := w.ask(t.Context(), "b", time.Second)
 		pass(time.Minute)
 		answered(t, w.ask(t.Context(), "a", time.Second))
@@ -1022,7 +1022,7 @@ func TestFullDisk(t *testing.T) {
 		if told := w.told(gpu.EventJournal); len(told) != 1 {
 			t.Errorf("people are told %q", told)
 		}
-		w.set(func() { w.full = false })
+		w.Set(func() { w.full = false })
 		answered(t, b)
 		w.is("a", "failed")
 	})
@@ -1033,14 +1033,14 @@ func TestFullDisk(t *testing.T) {
 func TestReboot(t *testing.T) {
 	inWorld(t, []service.Spec{spec("a", with(func(s *service.Spec) { s.Start, s.Memory = service.Always, gpu.Some[gpu.MiB](30) })), spec("b")}, func(t *testing.T, w *world) {
 		answered(t, w.ask(t.Context(), "b", time.Second))
-		w.daemon.kill()
-		<-w.daemon.over
-		w.set(func() {
-			w.boot = "boot-2"
+		w.daemon.Kill()
+		<-w.daemon.Over
+		w.Set(func() {
+			w.Boot = "boot-2"
 			clear(w.leases)
 			clear(w.servers)
-			for _, r := range w.runs {
-				r.alive = false
+			for _, r := range w.Runs {
+				r.Alive = false
 			}
 		})
 		w.start()

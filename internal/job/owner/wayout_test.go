@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/job/run/runtest"
 	"github.com/berth-gpu/berth/internal/job/service"
 	"github.com/berth-gpu/berth/internal/process/runs"
 	"github.com/berth-gpu/berth/internal/when/later"
@@ -26,19 +27,19 @@ var inStates = map[string]struct {
 }{
 	"away": {state: "away"},
 	"waiting": {state: "waiting", enter: func(t *testing.T, w *world) {
-		w.set(func() { w.room["G0"] = 60 })
+		w.Set(func() { w.room["G0"] = 60 })
 		w.ask(t.Context(), "b", time.Hour)
 		pass(20 * time.Second)
 		w.ask(t.Context(), "a", time.Hour)
 	}},
 	"starting, without an order": {state: "starting", enter: func(t *testing.T, w *world) {
-		w.set(func() { w.unready = later.Because(errors.New("the user database does not answer"), 0) })
+		w.Set(func() { w.unready = later.Because(errors.New("the user database does not answer"), 0) })
 		w.ask(t.Context(), "a", time.Second)
 	}},
 	"starting, never ready": {state: "starting", plan: func(p *plan) { p.come = -1 }, enter: func(t *testing.T, w *world) { w.ask(t.Context(), "a", time.Second) }},
 	"ready":                 {state: "ready", enter: func(t *testing.T, w *world) { answered(t, w.ask(t.Context(), "a", time.Second)) }},
 	"closing": {state: "closing", enter: func(t *testing.T, w *world) {
-		w.set(func() { w.rules.Keep, w.rules.Slice, w.rules.Wait = 0, time.Second, 0 })
+		w.Set(func() { w.rules.Keep, w.rules.Slice, w.rules.Wait = 0, time.Second, 0 })
 		w.ask(t.Context(), "a", 1000*time.Hour)
 		pass(20 * time.Second)
 		w.ask(t.Context(), "b", time.Second)
@@ -60,14 +61,14 @@ func used(t *testing.T, w *world) {
 
 func noRoom(t *testing.T, w *world) {
 	used(t, w)
-	w.set(func() { w.room["G0"] = 5 })
+	w.Set(func() { w.room["G0"] = 5 })
 	w.ask(t.Context(), "a", time.Hour)
 }
 
 // takeLease ends the lease of a service, and tells nobody else. It returns the lease.
 func takeLease(w *world, name string) *held {
 	var h *held
-	w.set(func() {
+	w.Set(func() {
 		if h = w.leaseOf(name); h != nil {
 			h.ended = true
 			delete(w.leases, h.key.ID)
@@ -105,8 +106,8 @@ func TestEveryStateHasAWayOut(t *testing.T) {
 			_ = w.daemon.Stop("a", operator, "")
 		},
 		"its lease has ended without a daemon": func(t *testing.T, w *world) {
-			w.daemon.kill()
-			<-w.daemon.over
+			w.daemon.Kill()
+			<-w.daemon.Over
 			takeLease(w, "a")
 			w.start()
 			pass(time.Minute)
@@ -152,7 +153,7 @@ func TestEveryStateHasAWayOut(t *testing.T) {
 						s, _ := w.daemon.Find("a")
 						t.Errorf("it is %s (%s)", state, s.Why)
 					}
-					w.set(func() {
+					w.Set(func() {
 						if w.leaseOf("a") != nil {
 							t.Error("it keeps its lease")
 						}
@@ -161,8 +162,8 @@ func TestEveryStateHasAWayOut(t *testing.T) {
 								t.Error("its program runs")
 							}
 						}
-						for run, r := range w.runs {
-							if r.alive && !strings.HasPrefix(r.record.Output, "berth-b") {
+						for run, r := range w.Runs {
+							if r.Alive && !strings.HasPrefix(r.Record.Output, "berth-b") {
 								t.Errorf("the minder of run %s lives", run)
 							}
 						}
@@ -184,10 +185,10 @@ func TestAnOrderThatHasToWait(t *testing.T) {
 		if s, _ := w.daemon.Find("a"); !strings.Contains(s.Why, "MPS could not be started") || s.Failure != nil {
 			t.Errorf("people read %q, %v", s.Why, s.Failure)
 		}
-		if w.watches != 1 {
-			t.Errorf("its minder is watched %d times", w.watches)
+		if w.Watches != 1 {
+			t.Errorf("its minder is watched %d times", w.Watches)
 		}
-		w.set(func() { w.unready = nil })
+		w.Set(func() { w.unready = nil })
 		answered(t, asked)
 	})
 	inWorld(t, []service.Spec{spec("a")}, func(t *testing.T, w *world) {
@@ -208,10 +209,10 @@ func TestAFailureOnAFullDisk(t *testing.T) {
 		w.unready = later.Because(errors.New("not yet"), 0)
 		asked := w.ask(t.Context(), "a", time.Second)
 		pass(10 * time.Second)
-		w.set(func() { w.full, w.unready = true, errors.New("the user is gone") })
+		w.Set(func() { w.full, w.unready = true, errors.New("the user is gone") })
 		pass(10 * time.Second)
 		w.is("a", "starting")
-		w.set(func() { w.full = false })
+		w.Set(func() { w.full = false })
 		if r := refusal(t, <-asked); !strings.Contains(r.Why, "the user is gone") {
 			t.Errorf("it is refused with %+v", r)
 		}
@@ -253,14 +254,14 @@ func TestNoFreePort(t *testing.T) {
 // While something is cleared away that takes long to end, services come and go.
 func TestASlowCleanUpDelaysNobody(t *testing.T) {
 	inWorld(t, []service.Spec{spec("a")}, func(t *testing.T, w *world) {
-		w.set(func() { w.runs["999.0.1"] = &mindedRun{record: runs.Record{PID: 1}} })
+		w.Set(func() { w.Runs["999.0.1"] = &runtest.Run{Record: runs.Record{PID: 1}} })
 		ended := make(chan struct{})
-		w.set(func() { w.clearing = ended })
+		w.Set(func() { w.Clearing = ended })
 		pass(2 * time.Hour)
 		answered(t, w.ask(t.Context(), "a", time.Second))
 		close(ended)
 		pass(time.Second)
-		if w.runs["999.0.1"] != nil {
+		if w.Runs["999.0.1"] != nil {
 			t.Error("it is not cleared away")
 		}
 	})
@@ -276,10 +277,10 @@ func TestAnEndOnAFullDisk(t *testing.T) {
 		answered(t, w.ask(t.Context(), "a", time.Second))
 		pass(15 * time.Second)
 		w.is("a", "leaving")
-		w.set(func() { w.full = true })
+		w.Set(func() { w.full = true })
 		w.kill("a") // it cannot be parked any more
 		pass(20 * time.Second)
-		w.set(func() { w.full = false })
+		w.Set(func() { w.full = false })
 		pass(time.Minute)
 		w.is("a", "away")
 		answered(t, w.ask(t.Context(), "a", time.Second))
@@ -293,18 +294,18 @@ func TestARecordThatCannotBeReadAtTheStart(t *testing.T) {
 		w.script = func(string, int) plan { return plan{come: time.Second, leave: time.Second} }
 		port := w.daemon.FreePort
 		w.daemon.FreePort = func() (int, error) { // the daemon is killed before it starts the minder
-			w.set(func() { w.killAt = 2*(w.steps+2) - 1 })
+			w.Set(func() { w.KillAt = 2*(w.Steps+2) - 1 })
 			return port()
 		}
 		asked := w.ask(t.Context(), "a", time.Second)
-		<-w.daemon.over
-		if !strings.Contains(string(w.disk), `"starting"`) || w.pid > 0 {
-			t.Fatalf("%d minders were started: %s", w.pid, w.disk)
+		<-w.daemon.Over
+		if !strings.Contains(string(w.disk), `"starting"`) || w.PID > 0 {
+			t.Fatalf("%d minders were started: %s", w.PID, w.disk)
 		}
-		w.set(func() { w.unread = errors.New("too many open files") })
+		w.Set(func() { w.Unread = errors.New("too many open files") })
 		w.start()
 		pass(10 * time.Second)
-		w.set(func() { w.unread = nil })
+		w.Set(func() { w.Unread = nil })
 		answered(t, asked)
 		if told := w.told(gpu.EventServiceFailed); len(told) > 0 {
 			t.Errorf("people read %q", told)
@@ -317,8 +318,9 @@ func TestARecordThatCannotBeReadAtTheStart(t *testing.T) {
 func TestFrontsThatComeBackLate(t *testing.T) {
 	for range 300 {
 		synctest.Test(t, func(t *testing.T) {
-			d := &daemon{w: newWorld(t), dead: make(chan struct{}), over: make(chan struct{})}
-			d.Owner = newOwner(Options{Minders: minders{d}, Log: slog.New(slog.DiscardHandler), Publish: func(gpu.Event) {}}, disk{d})
+			w := newWorld(t)
+			d := &daemon{w: w, Life: w.Begin()}
+			d.Owner = newOwner(Options{Minders: runtest.Minders{Life: d.Life}, Log: slog.New(slog.DiscardHandler), Publish: func(gpu.Event) {}}, disk{d})
 			if err := d.load(kept{Fronts: []string{"early", "late"}}); err != nil {
 				t.Fatal(err)
 			}
@@ -326,10 +328,9 @@ func TestFrontsThatComeBackLate(t *testing.T) {
 				go func() { _ = d.Report(api.FrontReports{Front: "early"}) }()
 			}
 			synctest.Wait()
-			ctx, stop := context.WithCancel(t.Context())
 			go func() {
-				defer close(d.over)
-				_ = d.Run(ctx, desk{d})
+				defer close(d.Over)
+				_ = d.Run(d.Ctx, desk{d})
 			}()
 			synctest.Wait()
 			d.mu.RLock()
@@ -337,8 +338,8 @@ func TestFrontsThatComeBackLate(t *testing.T) {
 				t.Error("it is forgotten")
 			}
 			d.mu.RUnlock()
-			stop()
-			<-d.over
+			d.Kill()
+			<-d.Over
 		})
 		if t.Failed() {
 			return

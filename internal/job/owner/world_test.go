@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/enforce/park"
 	"github.com/berth-gpu/berth/internal/job/run"
+	"github.com/berth-gpu/berth/internal/job/run/runtest"
 	"github.com/berth-gpu/berth/internal/job/service"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/placement"
@@ -29,48 +29,36 @@ import (
 )
 
 // world is what outlives a daemon: the disk, the leases, the minders with their servers,
-// and the fronts. Every effect of a daemon on it is a step, and a daemon can be killed at
-// each of them: before the effect, or after it and before the daemon hears of it.
+// and the fronts.
 type world struct {
+	*runtest.World
 	t     fataler
 	rules placement.Rules // of the mover
 	host  gpu.MiB         // memory of the machine for parked leases
 
-	mu       sync.Mutex // guards what follows
-	disk     []byte
-	full     bool // the disk
-	number   int64
-	room     map[string]gpu.MiB // by device
-	leases   map[string]*held
-	wants    []*want
-	runs     map[string]*mindedRun
-	living   map[int][]func()
-	pid      int
-	boot     string
-	servers  map[int]*server // by port
-	fronts   []*tfront
-	specs    []service.Spec
-	script   func(name string, nth int) plan
-	begun    map[string]int // starts of each service
-	learned  map[string]gpu.MiB
-	events   []gpu.Event
-	unfit    map[string]bool       // services that may not be parked
-	refused  error                 // why nobody is granted a lease
-	deny     error                 // why no minder can be started
-	unread   error                 // why no record can be read
-	unready  error                 // why no lease is handed to a minder
-	watches  int                   // how often a minder is watched
-	lag      time.Duration         // until a request is out of the queue
-	grown    func(*held)           // is called when a lease has grown, before anybody hears of it
-	came     int                   // services that came to a device
-	shares   map[lease.Key]float64 // that stand in for those of users
-	deaf     bool                  // the queue knows no shares
-	clearing chan struct{}         // closed when what is left of runs has ended; nil: nothing is left of them
-	daemon   *daemon
-
-	steps  int
-	killAt int // half-step at which the daemon is killed; 0 means never
-	again  int // half-steps after which the next daemon is killed; 0 means never
+	// Mu guards what follows.
+	disk    []byte
+	full    bool // the disk
+	number  int64
+	room    map[string]gpu.MiB // by device
+	leases  map[string]*held
+	wants   []*want
+	servers map[int]*server // by port
+	fronts  []*tfront
+	specs   []service.Spec
+	script  func(name string, nth int) plan
+	begun   map[string]int // starts of each service
+	learned map[string]gpu.MiB
+	events  []gpu.Event
+	unfit   map[string]bool       // services that may not be parked
+	refused error                 // why nobody is granted a lease
+	unready error                 // why no lease is handed to a minder
+	lag     time.Duration         // until a request is out of the queue
+	grown   func(*held)           // is called when a lease has grown, before anybody hears of it
+	came    int                   // services that came to a device
+	shares  map[lease.Key]float64 // that stand in for those of users
+	deaf    bool                  // the queue knows no shares
+	daemon  *daemon
 }
 
 type fataler interface {
@@ -118,11 +106,6 @@ type want struct {
 	done   chan *held
 }
 
-type mindedRun struct {
-	record runs.Record
-	alive  bool
-}
-
 // server is the program of a service.
 type server struct {
 	name   string
@@ -140,20 +123,15 @@ type server struct {
 // daemon is one life of a daemon.
 type daemon struct {
 	*Owner
+	*runtest.Life
 	w     *world
-	stop  context.CancelFunc
-	dead  chan struct{}
-	over  chan struct{}
-	once  sync.Once
 	nudge chan struct{}
 }
 
-var errKilled = errors.New("the daemon was killed")
-
 func newWorld(t fataler) *world {
 	return &world{
-		t: t, rules: placement.Rules{Keep: time.Minute, Slice: 5 * time.Minute, Wait: 10 * time.Second}, host: 1 << 20,
-		room: map[string]gpu.MiB{"G0": 100}, leases: map[string]*held{}, runs: map[string]*mindedRun{}, living: map[int][]func(){}, boot: "boot-1",
+		World: runtest.New(), t: t, rules: placement.Rules{Keep: time.Minute, Slice: 5 * time.Minute, Wait: 10 * time.Second}, host: 1 << 20,
+		room: map[string]gpu.MiB{"G0": 100}, leases: map[string]*held{},
 		servers: map[int]*server{}, begun: map[string]int{}, learned: map[string]gpu.MiB{}, unfit: map[string]bool{},
 		script: func(string, int) plan {
 			return plan{come: 7 * time.Second, leave: time.Second, parks: 3 * time.Second, resumes: 2 * time.Second, sleeps: time.Second, wakes: time.Second, keeps: 5}
@@ -190,83 +168,40 @@ func inWorld(t *testing.T, specs []service.Spec, play func(*testing.T, *world)) 
 // close ends everything.
 func (w *world) close() {
 	d := w.now()
-	d.kill()
-	<-d.over
+	d.Kill()
+	<-d.Over
 	var fronts []*tfront
-	w.set(func() { fronts = slices.Clone(w.fronts) })
+	w.Set(func() { fronts = slices.Clone(w.fronts) })
 	for _, f := range fronts {
 		f.kill()
 	}
-	w.set(func() {
+	w.Set(func() {
 		for _, s := range w.servers {
 			go w.endRun(s.pid, 0, "SIGKILL")
 		}
-		w.boot = "the end"
+		w.Boot = "the end"
 	})
 	time.Sleep(time.Hour)
 	synctest.Wait()
 }
 
-// step notes an effect of a daemon and does it. It fails if the daemon is dead, or dies of
-// it.
-func (d *daemon) step(do func() error) error {
-	w := d.w
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if d.isDead() {
-		return errKilled
-	}
-	w.steps++
-	if w.killAt == 2*w.steps-1 {
-		d.die()
-		return errKilled
-	}
-	err := do()
-	if w.killAt == 2*w.steps {
-		d.die()
-		return errKilled
-	}
-	return err
-}
-
-// die kills a daemon at its step, and says when the next one dies.
-func (d *daemon) die() {
-	d.kill()
-	if d.w.again > 0 {
-		d.w.killAt += d.w.again
-	}
-}
-
-func (d *daemon) isDead() bool {
-	select {
-	case <-d.dead:
-		return true
-	default:
-		return false
-	}
-}
-
-// kill ends a daemon as kill -9 does: nothing that it does from now on has an effect.
-func (d *daemon) kill() { d.once.Do(func() { close(d.dead); d.stop() }) }
-
 // start starts a daemon. The one before it must be dead.
 func (w *world) start() *daemon {
 	w.t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	d := &daemon{w: w, stop: stop, dead: make(chan struct{}), over: make(chan struct{}), nudge: make(chan struct{}, 1)}
+	d := &daemon{w: w, Life: w.Begin(), nudge: make(chan struct{}, 1)}
 	d.Owner = newOwner(Options{
-		Boot: w.boot, Minders: minders{d}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Boot: w.Boot, Minders: runtest.Minders{Life: d.Life, Mind: w.mind, End: func(id process.ID) error { go w.endRun(id.PID, 137, "SIGKILL"); return nil }}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Numbers: func() (n int64, err error) {
-			err = d.step(func() error { w.number++; n = w.number; return nil })
+			err = d.Step(func() error { w.number++; n = w.number; return nil })
 			return n, err
 		},
 		Account:  func(_ string, uid int) (api.MinderAccount, error) { return api.MinderAccount{GID: uid}, nil },
-		FreePort: func() (int, error) { w.mu.Lock(); defer w.mu.Unlock(); w.number++; return 20000 + int(w.number), nil },
+		FreePort: func() (int, error) { w.Mu.Lock(); defer w.Mu.Unlock(); w.number++; return 20000 + int(w.number), nil },
 		LastLines: func(_ context.Context, s *service.Spec, path string, _ int) []string {
 			return []string{"the last line of " + path}
 		},
 		Follow:  w.follow,
-		Publish: func(e gpu.Event) { w.set(func() { w.events = append(w.events, e) }) },
+		Publish: func(e gpu.Event) { w.Set(func() { w.events = append(w.events, e) }) },
 		Nudge:   d.nudged,
 	}, disk{d})
 	if w.disk != nil { // the daemon before is dead
@@ -279,10 +214,10 @@ func (w *world) start() *daemon {
 		}
 	}
 	d.Configure(w.specs)
-	w.set(func() { w.daemon, w.wants, w.shares = d, nil, nil })
+	w.Set(func() { w.daemon, w.wants, w.shares = d, nil, nil })
 	go func() {
-		defer close(d.over)
-		_ = d.Run(ctx, desk{d})
+		defer close(d.Over)
+		_ = d.Run(d.Ctx, desk{d})
 	}()
 	go d.move()
 	return d
@@ -290,8 +225,8 @@ func (w *world) start() *daemon {
 
 // restart kills the daemon and starts another.
 func (w *world) restart() *daemon {
-	w.daemon.kill()
-	<-w.daemon.over
+	w.daemon.Kill()
+	<-w.daemon.Over
 	w.start()
 	synctest.Wait()
 	return w.daemon
@@ -308,7 +243,7 @@ func (w *world) revive() (stop func()) {
 			select {
 			case <-over:
 				return
-			case <-d.over:
+			case <-d.Over:
 			}
 			time.Sleep(time.Second)
 			w.start()
@@ -319,21 +254,15 @@ func (w *world) revive() (stop func()) {
 
 // now returns the present daemon.
 func (w *world) now() (d *daemon) {
-	w.set(func() { d = w.daemon })
+	w.Set(func() { d = w.daemon })
 	return d
-}
-
-func (w *world) set(do func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	do()
 }
 
 // disk is the disk of one daemon.
 type disk struct{ d *daemon }
 
 func (m disk) Save(k kept) error {
-	return m.d.step(func() (err error) {
+	return m.d.Step(func() (err error) {
 		if m.d.w.full {
 			return errors.New("no space left on device")
 		}
@@ -363,7 +292,7 @@ func (d *daemon) move() {
 		select {
 		case <-d.nudge:
 		case <-again:
-		case <-d.dead:
+		case <-d.Dead:
 			return
 		}
 	}
@@ -371,7 +300,7 @@ func (d *daemon) move() {
 
 func (d *daemon) pressure() placement.Pressure {
 	w := d.w
-	w.mu.Lock()
+	w.Mu.Lock()
 	p := placement.Pressure{Host: w.host}
 	for _, id := range slices.Sorted(maps.Keys(w.leases)) {
 		h := w.leases[id]
@@ -382,7 +311,7 @@ func (d *daemon) pressure() placement.Pressure {
 	for _, x := range w.sortedWants() {
 		p.Wants = append(p.Wants, placement.Want{Key: x.key, Into: x.fence(), Since: x.since, Memory: x.memory, Rooms: w.rooms(x)})
 	}
-	w.mu.Unlock()
+	w.Mu.Unlock()
 	for i := range p.Holdings {
 		h := &p.Holdings[i]
 		if use, runs := d.Use(h.Key, h.Fence); runs {
@@ -470,14 +399,14 @@ func (w *world) grant() {
 func (d *daemon) wait(ctx context.Context, x *want) (*held, error) {
 	w := d.w
 	x.done = make(chan *held, 1)
-	if err := d.step(func() error { w.wants = append(w.wants, x); w.grant(); return nil }); err != nil {
+	if err := d.Step(func() error { w.wants = append(w.wants, x); w.grant(); return nil }); err != nil {
 		return nil, err
 	}
 	select {
 	case h := <-x.done:
-		return h, d.step(func() error { return nil })
-	case <-d.dead:
-		return nil, errKilled
+		return h, d.Step(func() error { return nil })
+	case <-d.Dead:
+		return nil, runtest.ErrKilled
 	case <-ctx.Done():
 		time.Sleep(w.lag)
 		select {
@@ -485,7 +414,7 @@ func (d *daemon) wait(ctx context.Context, x *want) (*held, error) {
 			return h, nil
 		default:
 		}
-		w.set(func() {
+		w.Set(func() {
 			w.wants = slices.DeleteFunc(w.wants, func(other *want) bool { return other == x })
 			w.grant()
 		})
@@ -500,7 +429,7 @@ func (s desk) Acquire(ctx context.Context, a run.Ask) (api.Lease, error) {
 	w := s.d.w
 	var h *held
 	var refused error
-	w.set(func() { h, refused = w.leases[a.Key.ID], w.refused })
+	w.Set(func() { h, refused = w.leases[a.Key.ID], w.refused })
 	if refused != nil {
 		return api.Lease{}, refused
 	}
@@ -515,8 +444,8 @@ func (s desk) Acquire(ctx context.Context, a run.Ask) (api.Lease, error) {
 }
 
 func (s desk) Never(a run.Ask) error {
-	s.d.w.mu.Lock()
-	defer s.d.w.mu.Unlock()
+	s.d.w.Mu.Lock()
+	defer s.d.w.Mu.Unlock()
 	for uuid, room := range s.d.w.room {
 		if r := &a.Request; (r.GPU == "" || string(r.GPU) == uuid) && (r.Exclusive || r.Memory <= room) {
 			return nil
@@ -534,7 +463,7 @@ func (w *world) of(k lease.Key, fence uint64) *held {
 }
 
 func (s desk) Hand(_ context.Context, a run.Ask, fence uint64, id process.ID) (l api.Lease, err error) {
-	return api.Lease{ID: a.Key.ID, Fence: fence}, s.d.step(func() error {
+	return api.Lease{ID: a.Key.ID, Fence: fence}, s.d.Step(func() error {
 		h := s.d.w.of(a.Key, fence)
 		if h == nil {
 			return runs.ErrNoLease
@@ -548,12 +477,12 @@ func (s desk) Hand(_ context.Context, a run.Ask, fence uint64, id process.ID) (l
 }
 
 func (s desk) Claim(k lease.Key, fence uint64) (stands bool) {
-	s.d.w.set(func() { stands = s.d.w.of(k, fence) != nil })
+	s.d.w.Set(func() { stands = s.d.w.of(k, fence) != nil })
 	return stands
 }
 
 func (s desk) List(lease.RunKind) (all []run.Held) {
-	s.d.w.set(func() {
+	s.d.w.Set(func() {
 		for _, h := range s.d.w.leases {
 			all = append(all, run.Held{Key: h.key, Fence: h.fence, Bound: h.pid != 0})
 		}
@@ -562,7 +491,7 @@ func (s desk) List(lease.RunKind) (all []run.Held) {
 }
 
 func (s desk) Release(k lease.Key, fence uint64, _ string) {
-	_ = s.d.step(func() error {
+	_ = s.d.Step(func() error {
 		if h := s.d.w.leases[k.ID]; h != nil && h.key == k && (fence == 0 || h.fence == fence) {
 			delete(s.d.w.leases, k.ID)
 			s.d.w.grant()
@@ -591,7 +520,7 @@ func (w *world) undisturbed(h *held, what string) *server {
 }
 
 func (s desk) End(k lease.Key, fence uint64, _ access.Actor, _ string) error {
-	return s.d.step(func() error {
+	return s.d.Step(func() error {
 		h := s.d.w.of(k, fence)
 		if h == nil {
 			return runs.ErrNoLease
@@ -615,7 +544,7 @@ func (w *world) terminate(s *server) {
 func (s desk) Park(ctx context.Context, k lease.Key, fence uint64, _ string) error {
 	w := s.d.w
 	var moving chan struct{}
-	err := s.d.step(func() error {
+	err := s.d.Step(func() error {
 		h := w.of(k, fence)
 		switch {
 		case h == nil:
@@ -633,7 +562,7 @@ func (s desk) Park(ctx context.Context, k lease.Key, fence uint64, _ string) err
 		h.moving = moving
 		w.host -= h.memory
 		time.AfterFunc(server.plan.parks, func() {
-			w.set(func() {
+			w.Set(func() {
 				h.moving = nil
 				close(moving)
 				if w.leases[k.ID] == h {
@@ -648,10 +577,10 @@ func (s desk) Park(ctx context.Context, k lease.Key, fence uint64, _ string) err
 	if err == nil && moving != nil {
 		select {
 		case <-moving:
-		case <-s.d.dead:
-			return errKilled
+		case <-s.d.Dead:
+			return runtest.ErrKilled
 		}
-		err = s.d.step(func() error {
+		err = s.d.Step(func() error {
 			if w.of(k, fence) == nil {
 				return lease.ErrUnknown
 			}
@@ -664,7 +593,7 @@ func (s desk) Park(ctx context.Context, k lease.Key, fence uint64, _ string) err
 func (s desk) Resume(ctx context.Context, k lease.Key, fence uint64, _ string) (time.Duration, error) {
 	w := s.d.w
 	var h *held
-	w.set(func() { h = w.of(k, fence) })
+	w.Set(func() { h = w.of(k, fence) })
 	if h == nil {
 		return 0, lease.ErrUnknown
 	}
@@ -673,7 +602,7 @@ func (s desk) Resume(ctx context.Context, k lease.Key, fence uint64, _ string) (
 	}
 	var server *server
 	parked := false
-	w.set(func() { server, parked = w.serverOf(h), h.parked })
+	w.Set(func() { server, parked = w.serverOf(h), h.parked })
 	if server == nil {
 		return 0, lease.ErrUnknown
 	}
@@ -683,7 +612,7 @@ func (s desk) Resume(ctx context.Context, k lease.Key, fence uint64, _ string) (
 		}
 	}
 	time.Sleep(server.plan.resumes)
-	return server.plan.resumes, s.d.step(func() error {
+	return server.plan.resumes, s.d.Step(func() error {
 		if w.of(k, fence) == nil {
 			return lease.ErrUnknown
 		}
@@ -696,7 +625,7 @@ func (s desk) Resume(ctx context.Context, k lease.Key, fence uint64, _ string) (
 }
 
 func (s desk) Shrink(_ context.Context, k lease.Key, fence uint64, to gpu.MiB) error {
-	return s.d.step(func() error {
+	return s.d.Step(func() error {
 		h := s.d.w.of(k, fence)
 		if h == nil {
 			return lease.ErrUnknown
@@ -709,7 +638,7 @@ func (s desk) Shrink(_ context.Context, k lease.Key, fence uint64, to gpu.MiB) e
 
 func (s desk) Grow(ctx context.Context, k lease.Key, fence uint64, to gpu.MiB, since time.Time) error {
 	var h *held
-	s.d.w.set(func() { h = s.d.w.of(k, fence) })
+	s.d.w.Set(func() { h = s.d.w.of(k, fence) })
 	if h == nil {
 		return lease.ErrUnknown
 	}
@@ -721,7 +650,7 @@ func (s desk) Grow(ctx context.Context, k lease.Key, fence uint64, to gpu.MiB, s
 }
 
 func (s desk) Measured(_ context.Context, k lease.Key, fence uint64) (used gpu.MiB, err error) {
-	s.d.w.set(func() {
+	s.d.w.Set(func() {
 		if h := s.d.w.of(k, fence); h == nil {
 			err = lease.ErrUnknown
 		} else if server := s.d.w.serverOf(h); server != nil {
@@ -732,7 +661,7 @@ func (s desk) Measured(_ context.Context, k lease.Key, fence uint64) (used gpu.M
 }
 
 func (s desk) Parkable(k lease.Key, fence uint64) (err error) {
-	s.d.w.set(func() {
+	s.d.w.Set(func() {
 		h := s.d.w.of(k, fence)
 		switch {
 		case h == nil || s.d.w.unfit[h.name]:
@@ -745,14 +674,14 @@ func (s desk) Parkable(k lease.Key, fence uint64) (err error) {
 }
 
 func (s desk) Learned(name string) (gpu.MiB, bool) {
-	s.d.w.mu.Lock()
-	defer s.d.w.mu.Unlock()
+	s.d.w.Mu.Lock()
+	defer s.d.w.Mu.Unlock()
 	m, known := s.d.w.learned[name]
 	return m, known
 }
 
 func (s desk) Stands(k lease.Key) (stands bool) {
-	s.d.w.set(func() {
+	s.d.w.Set(func() {
 		h := s.d.w.leases[k.ID]
 		stands = h != nil && h.key == k
 	})
@@ -760,7 +689,7 @@ func (s desk) Stands(k lease.Key) (stands bool) {
 }
 
 func (s desk) Size(k lease.Key, fence uint64) (size gpu.MiB) {
-	s.d.w.set(func() {
+	s.d.w.Set(func() {
 		if h := s.d.w.of(k, fence); h != nil {
 			size = h.memory
 		}
@@ -769,7 +698,7 @@ func (s desk) Size(k lease.Key, fence uint64) (size gpu.MiB) {
 }
 
 func (s desk) Parked(k lease.Key, fence uint64) (parked bool) {
-	s.d.w.set(func() {
+	s.d.w.Set(func() {
 		h := s.d.w.of(k, fence)
 		parked = h != nil && h.parked
 	})
@@ -777,7 +706,7 @@ func (s desk) Parked(k lease.Key, fence uint64) (parked bool) {
 }
 
 func (s desk) Share(k lease.Key, fence uint64) (share float64) {
-	s.d.w.set(func() {
+	s.d.w.Set(func() {
 		if h := s.d.w.of(k, fence); h != nil && !h.parked {
 			share = float64(h.memory) / float64(s.d.w.room[h.gpu])
 		}
@@ -786,7 +715,7 @@ func (s desk) Share(k lease.Key, fence uint64) (share float64) {
 }
 
 func (s desk) SetShares(shares map[lease.Key]float64) {
-	s.d.w.set(func() {
+	s.d.w.Set(func() {
 		if s.d.w.daemon == s.d && !s.d.w.deaf {
 			s.d.w.shares = shares
 			s.d.w.grant()
@@ -794,107 +723,43 @@ func (s desk) SetShares(shares map[lease.Key]float64) {
 	})
 }
 
-// minders plays the minders.
-type minders struct{ d *daemon }
-
-func (m minders) Start(_ context.Context, run string, _ runs.Limits) (id process.ID, err error) {
-	w := m.d.w
-	err = m.d.step(func() error {
-		if w.deny != nil {
-			return w.deny
-		}
-		w.pid++
-		id = process.ID{PID: w.pid, Start: uint64(w.pid)}
-		w.living[id.PID] = nil
-		go w.mind(run, id)
-		return nil
-	})
-	return id, err
-}
-
-func (m minders) Read(run string) (runs.Record, bool, error) {
-	m.d.w.mu.Lock()
-	defer m.d.w.mu.Unlock()
-	if m.d.isDead() {
-		return runs.Record{}, false, errKilled
-	}
-	if m.d.w.unread != nil {
-		return runs.Record{}, false, m.d.w.unread
-	}
-	if r := m.d.w.runs[run]; r != nil {
-		return r.record, r.alive, nil
-	}
-	return runs.Record{}, false, nil
-}
-
-func (m minders) Kill(id process.ID) error {
-	return m.d.step(func() error { go m.d.w.endRun(id.PID, 137, "SIGKILL"); return nil })
-}
-
-func (m minders) Remove(run string) error {
-	var clearing chan struct{}
-	m.d.w.set(func() { clearing = m.d.w.clearing })
-	if clearing != nil {
-		<-clearing
-	}
-	return m.d.step(func() error { delete(m.d.w.runs, run); return nil })
-}
-
-func (m minders) List() ([]string, error) {
-	m.d.w.mu.Lock()
-	defer m.d.w.mu.Unlock()
-	return slices.Collect(maps.Keys(m.d.w.runs)), nil
-}
-
-func (m minders) Watch(id process.ID, ended func()) (func(), error) {
-	m.d.w.mu.Lock()
-	defer m.d.w.mu.Unlock()
-	watchers, lives := m.d.w.living[id.PID]
-	if !lives {
-		return nil, process.ErrGone
-	}
-	m.d.w.watches++
-	m.d.w.living[id.PID] = append(watchers, ended)
-	return func() {}, nil
-}
-
 // mind is the life of a minder, and of the server that it starts.
 func (w *world) mind(run string, id process.ID) {
-	w.mu.Lock()
-	if r := w.runs[run]; r != nil {
-		w.mu.Unlock()
-		w.gone(id.PID)
+	w.Mu.Lock()
+	if r := w.Runs[run]; r != nil {
+		w.Mu.Unlock()
+		w.Gone(id.PID)
 		return // another minder has this run
 	}
-	r := &mindedRun{alive: true, record: runs.Record{PID: id.PID, Start: id.Start, Boot: w.boot}}
-	w.runs[run] = r
-	boot := w.boot
-	w.mu.Unlock()
+	r := &runtest.Run{Alive: true, Record: runs.Record{PID: id.PID, Start: id.Start, Boot: w.Boot}}
+	w.Runs[run] = r
+	boot := w.Boot
+	w.Mu.Unlock()
 	var order api.MinderOrder
 	for {
 		time.Sleep(50 * time.Millisecond)
 		var d *daemon
 		over := false
-		w.set(func() { d, over = w.daemon, w.boot != boot || !r.alive })
+		w.Set(func() { d, over = w.daemon, w.Boot != boot || !r.Alive })
 		if over {
 			return
 		}
 		var err error
-		if order, err = d.Runs().Order(run, id); err == nil && !d.isDead() {
+		if order, err = d.Runs().Order(run, id); err == nil && !d.IsDead() {
 			break
 		}
-		if errors.Is(err, runs.ErrNoOrder) && !d.isDead() {
+		if errors.Is(err, runs.ErrNoOrder) && !d.IsDead() {
 			w.endRun(id.PID, -1, "")
 			return
 		}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
 	name := strings.TrimPrefix(order.Variables[len(order.Variables)-1], "BERTH_SERVICE=")
 	w.begun[name]++
 	p := w.script(name, w.begun[name])
 	port, _ := strconv.Atoi(order.Command[1])
-	r.record.Started, r.record.Output = time.Now(), "berth-"+name+".log"
+	r.Record.Started, r.Record.Output = time.Now(), "berth-"+name+".log"
 	s := &server{name: name, plan: p, port: port, pid: id.PID, lease: w.leases[order.Lease.ID], dead: make(chan struct{})}
 	if s.lease == nil || w.servers[port] != nil || slices.ContainsFunc(slices.Collect(maps.Values(w.servers)), func(other *server) bool { return other.name == name }) {
 		w.t.Errorf("%s starts without a lease, on a port that is taken, or a second time", name)
@@ -904,7 +769,7 @@ func (w *world) mind(run string, id process.ID) {
 	w.servers[port] = s
 	if p.come >= 0 {
 		time.AfterFunc(p.come, func() {
-			w.set(func() {
+			w.Set(func() {
 				if s.ready = true; w.servers[port] == s {
 					w.came++
 				}
@@ -918,18 +783,18 @@ func (w *world) mind(run string, id process.ID) {
 
 // endRun ends a run. The exit code -1 means that its command was not started.
 func (w *world) endRun(pid, exit int, signal string) {
-	w.mu.Lock()
+	w.Mu.Lock()
 	var h *held
-	for _, r := range w.runs {
-		if r.record.PID != pid || !r.alive {
+	for _, r := range w.Runs {
+		if r.Record.PID != pid || !r.Alive {
 			continue
 		}
-		r.alive = false
-		r.record.Ended, r.record.Signal = time.Now(), signal
+		r.Alive = false
+		r.Record.Ended, r.Record.Signal = time.Now(), signal
 		if exit >= 0 {
-			r.record.Exit = gpu.Some(exit)
+			r.Record.Exit = gpu.Some(exit)
 		} else {
-			r.record.Failure = "the daemon has no order for this run"
+			r.Record.Failure = "the daemon has no order for this run"
 		}
 	}
 	for port, s := range w.servers {
@@ -948,34 +813,23 @@ func (w *world) endRun(pid, exit int, signal string) {
 		}
 	}
 	d := w.daemon
-	w.mu.Unlock()
+	w.Mu.Unlock()
 	if h != nil {
 		d.Runs().LeaseEnded(h.fence, "its process has ended")
 	}
-	w.gone(pid)
-}
-
-// gone tells that a minder has ended.
-func (w *world) gone(pid int) {
-	w.mu.Lock()
-	watchers := w.living[pid]
-	delete(w.living, pid)
-	w.mu.Unlock()
-	for _, ended := range watchers {
-		ended()
-	}
+	w.Gone(pid)
 }
 
 // kill kills the program of a service.
 func (w *world) kill(name string) {
-	w.mu.Lock()
+	w.Mu.Lock()
 	pid := 0
 	for _, s := range w.servers {
 		if s.name == name {
 			pid = s.pid
 		}
 	}
-	w.mu.Unlock()
+	w.Mu.Unlock()
 	w.endRun(pid, 137, "SIGKILL")
 }
 
@@ -983,7 +837,7 @@ func (w *world) kill(name string) {
 func (w *world) revoke(name string) {
 	var h *held
 	var s *server
-	w.set(func() {
+	w.Set(func() {
 		if h = w.leaseOf(name); h == nil {
 			return
 		}
@@ -1004,7 +858,7 @@ func (w *world) revoke(name string) {
 func (w *world) follow(ctx context.Context, spec *service.Spec, path string, line func(string) bool) error {
 	for ctx.Err() == nil {
 		text := "loading " + path
-		w.set(func() {
+		w.Set(func() {
 			for _, s := range w.servers {
 				if s.name == spec.Name && s.ready {
 					text = "listening"
@@ -1061,7 +915,7 @@ func (w *world) is(name, want string) {
 
 // told returns the texts of the events with a code.
 func (w *world) told(code gpu.EventCode) (list []string) {
-	w.set(func() {
+	w.Set(func() {
 		for _, e := range w.events {
 			if e.Code == code {
 				list = append(list, e.Text)
