@@ -63,7 +63,7 @@ func (o *Owner) act(s *owned, a service.Act) {
 	case service.Withdraw:
 		// What was begun in the state before is given up.
 	case service.Release:
-		// It is a debt.
+		// It is a leftover.
 	case service.Refuse:
 		o.refuse(s, failed(s.name, s.life.Failure))
 	}
@@ -191,29 +191,29 @@ func (o *Owner) takenPort(port int) bool {
 }
 
 // pay gives a lease back and forgets a run.
-func (o *Owner) pay(d debt) {
+func (o *Owner) clear(d leftover) {
 	o.runs.Forget(run.Run{Name: d.Run, Key: d.keyOf(), Fence: d.Fence}, "the program of its service has ended, or is not needed")
 }
 
 // forgotten takes in that a lease was given back.
 func (o *Owner) forgotten(k lease.Key) {
-	for _, d := range o.debts {
+	for _, d := range o.leftovers {
 		if d.keyOf() == k {
-			o.paid(d)
+			o.cleared(d)
 		}
 	}
 }
 
-// paid notes that a debt is none any more.
-func (o *Owner) paid(d debt) {
-	var rest []debt
-	for _, other := range o.debts {
+// cleared notes that nothing is left of a run any more.
+func (o *Owner) cleared(d leftover) {
+	var rest []leftover
+	for _, other := range o.leftovers {
 		if other.Lease != d.Lease {
 			rest = append(rest, other)
 		}
 	}
 	if err := o.write(nil, nil, rest); err != nil {
-		o.runs.After(brokenPause, paid{d})
+		o.runs.After(brokenPause, cleared{d})
 	}
 }
 
@@ -654,8 +654,8 @@ func (o *Owner) recover() {
 	for _, f := range o.fronts {
 		f.until = now.Add(patience)
 	}
-	for _, d := range o.debts {
-		o.pay(d)
+	for _, d := range o.leftovers {
+		o.clear(d)
 	}
 	for _, name := range o.names() {
 		s := o.services[name]

@@ -111,7 +111,7 @@ func (o *Owner) charge(list []service.Used) {
 	}
 	uses := o.uses.Charge(list, time.Now())
 	o.set(func() { o.uses = uses })
-	_ = o.write(nil, nil, o.debts) // else with the next change
+	_ = o.write(nil, nil, o.leftovers) // else with the next change
 }
 
 // callers returns who uses a service or waits for it, as people see it. The caller holds mu.

@@ -47,8 +47,8 @@ func (w *world) tidy() {
 			w.t.Errorf("the owner knows the %s %v, and there are %v", what, lists[0], lists[1])
 		}
 	}
-	if n := len(w.daemon.debts); n > 0 {
-		w.t.Errorf("there are %d debts", n)
+	if n := len(w.daemon.leftovers); n > 0 {
+		w.t.Errorf("%d leftovers are not cleared", n)
 	}
 }
 

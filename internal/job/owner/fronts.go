@@ -81,8 +81,8 @@ func (st *stream) take() (list []api.FrontOrder, over bool) {
 	return list, st.over
 }
 
-// errand is something that a front does for the owner.
-type errand struct {
+// frontCall is what the owner has asked of a front, until the front answers.
+type frontCall struct {
 	order api.FrontOrder
 	to    *front // nil: no front has it
 	done  chan api.FrontOutcome
@@ -129,7 +129,7 @@ func (o *Owner) connect(name string, st *stream) error {
 		}
 		f = newFront()
 		o.set(func() { o.fronts[name] = f })
-		if err := o.write(nil, nil, o.debts); err != nil {
+		if err := o.write(nil, nil, o.leftovers); err != nil {
 			o.set(func() { delete(o.fronts, name) })
 			return err
 		}
@@ -140,14 +140,14 @@ func (o *Owner) connect(name string, st *stream) error {
 	o.set(func() { f.stream, f.whole = st, false })
 	first := api.FrontOrder{Services: make([]api.FrontService, 0, len(o.services))}
 	for _, each := range o.names() {
-		first.Services = append(first.Services, o.told(o.services[each]))
+		first.Services = append(first.Services, o.forFronts(o.services[each]))
 	}
 	if o.Front != nil {
 		settings := o.Front()
 		first.Settings = &settings
 	}
 	st.put(first)
-	for _, e := range o.errands { // what it was told before may be lost
+	for _, e := range o.calls { // what it was told before may be lost
 		if e.to == nil || e.to == f {
 			o.assign(e)
 		}
@@ -173,7 +173,7 @@ func (o *Owner) dropFronts(now time.Time) {
 			continue
 		}
 		o.set(func() { delete(o.fronts, name) })
-		for _, e := range o.errands {
+		for _, e := range o.calls {
 			if e.to == f {
 				o.assign(e)
 			}
@@ -196,11 +196,13 @@ func (o *Owner) known() bool {
 }
 
 // told returns what fronts are told of a service.
-func (o *Owner) told(s *owned) api.FrontService { return service.Told(&s.life, s.name, s.spec) }
+func (o *Owner) forFronts(s *owned) api.FrontService {
+	return service.ForFronts(&s.life, s.name, s.spec)
+}
 
 // tell tells all fronts of a service.
 func (o *Owner) tell(s *owned) {
-	told := o.told(s)
+	told := o.forFronts(s)
 	o.order(api.FrontOrder{Service: &told})
 }
 
@@ -215,12 +217,12 @@ func (o *Owner) order(order api.FrontOrder) {
 
 // send has a front do something, and waits until it is done. It returns why it was not.
 func (o *Owner) send(ctx context.Context, order api.FrontOrder) error {
-	e := &errand{order: order, done: make(chan api.FrontOutcome, 1)}
+	e := &frontCall{order: order, done: make(chan api.FrontOutcome, 1)}
 	id := ""
 	defer func() {
 		_ = o.decide(func() error {
-			if o.errands[id] == e {
-				delete(o.errands, id)
+			if o.calls[id] == e {
+				delete(o.calls, id)
 			}
 			return nil
 		})
@@ -229,14 +231,14 @@ func (o *Owner) send(ctx context.Context, order api.FrontOrder) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if o.errandsSum++; order.Call != nil {
+		if o.callsSum++; order.Call != nil {
 			call := *order.Call
-			call.ID = strconv.Itoa(o.errandsSum) + "-" + strconv.FormatUint(call.Epoch, 10)
+			call.ID = strconv.Itoa(o.callsSum) + "-" + strconv.FormatUint(call.Epoch, 10)
 			e.order.Call, id = &call, call.ID
 		} else {
 			id = probeID(order.Probe.FrontEpoch)
 		}
-		o.errands[id] = e
+		o.calls[id] = e
 		o.assign(e)
 		return nil
 	}); err != nil {
@@ -259,20 +261,20 @@ func (o *Owner) send(ctx context.Context, order api.FrontOrder) error {
 }
 
 // heard waits until every front has taken in the orders that it was given so far, but not
-// for long: no calls to a server are an errand that is done then.
+// for long: no calls to a server are done then.
 func (o *Owner) heard() {
 	ctx, cancel := context.WithTimeout(o.running, hearWithin)
 	defer cancel()
-	all := map[string]*errand{}
+	all := map[string]*frontCall{}
 	_ = o.decide(func() error {
 		for _, f := range o.fronts {
 			if f.stream == nil {
 				continue
 			}
-			o.errandsSum++
-			id := "heard-" + strconv.Itoa(o.errandsSum)
-			e := &errand{order: api.FrontOrder{Call: &api.FrontCall{ID: id, Calls: []api.FrontHTTPCall{}, Timeout: 1}}, to: f, done: make(chan api.FrontOutcome, 1)}
-			o.errands[id], all[id] = e, e
+			o.callsSum++
+			id := "heard-" + strconv.Itoa(o.callsSum)
+			e := &frontCall{order: api.FrontOrder{Call: &api.FrontCall{ID: id, Calls: []api.FrontHTTPCall{}, Timeout: 1}}, to: f, done: make(chan api.FrontOutcome, 1)}
+			o.calls[id], all[id] = e, e
 			f.stream.put(e.order)
 		}
 		return nil
@@ -285,7 +287,7 @@ func (o *Owner) heard() {
 	}
 	_ = o.decide(func() error {
 		for id := range all {
-			delete(o.errands, id)
+			delete(o.calls, id)
 		}
 		return nil
 	})
@@ -306,8 +308,8 @@ func (o *Owner) isConnected() bool {
 	return false
 }
 
-// assign gives an errand to a front, one that has told of its requests if there is one.
-func (o *Owner) assign(e *errand) {
+// assign gives a call to a front, one that has told of its requests if there is one.
+func (o *Owner) assign(e *frontCall) {
 	e.to = nil
 	for _, f := range o.fronts {
 		if f.stream != nil && (e.to == nil || f.whole) {
@@ -385,8 +387,8 @@ func (o *Owner) take(f *front, r *api.FrontReport, busy map[string]bool) {
 }
 
 func (o *Owner) done(id string, outcome *api.FrontOutcome) {
-	if e := o.errands[id]; e != nil {
-		delete(o.errands, id)
+	if e := o.calls[id]; e != nil {
+		delete(o.calls, id)
 		e.done <- *outcome
 	}
 }

@@ -69,15 +69,15 @@ const (
 
 // kept is what services.json has.
 type kept struct {
-	Services map[string]*service.Life `json:"services"`
-	Debts    []debt                   `json:"debts,omitempty"`
-	Fronts   []string                 `json:"fronts,omitempty"` // that may have requests
-	Uses     service.Uses             `json:"uses,omitzero"`
+	Services  map[string]*service.Life `json:"services"`
+	Leftovers []leftover               `json:"debts,omitempty"`
+	Fronts    []string                 `json:"fronts,omitempty"` // that may have requests
+	Uses      service.Uses             `json:"uses,omitzero"`
 }
 
-// debt is a lease that has to be given back and a run that has to be forgotten. It is
+// leftover is a lease that has to be given back and a run that has to be forgotten. It is
 // written down with the state that has neither any more.
-type debt struct {
+type leftover struct {
 	Service string `json:"service"`
 	UID     int    `json:"uid"`
 	User    string `json:"user"`
@@ -102,18 +102,18 @@ type Owner struct {
 	deciding   sync.Mutex
 	configured bool // the settings are known
 	troubled   bool // services.json cannot be written
-	errands    map[string]*errand
-	errandsSum int
+	calls      map[string]*frontCall
+	callsSum   int
 	alarm      time.Time             // when to look again
-	looks      *run.Timer            // then
+	alarms     *run.Timer            // then
 	shares     map[lease.Key]float64 // by which services wait, as the ledger knows them; never changed, but replaced
 
 	// Whoever decides changes what follows under mu; others read it.
-	mu       sync.RWMutex
-	services map[string]*owned
-	debts    []debt
-	fronts   map[string]*front
-	uses     service.Uses
+	mu        sync.RWMutex
+	services  map[string]*owned
+	leftovers []leftover
+	fronts    map[string]*front
+	uses      service.Uses
 }
 
 // owned is a service.
@@ -159,7 +159,7 @@ func Open(o Options) (*Owner, *file.Damage) {
 }
 
 func newOwner(o Options, store interface{ Save(kept) error }) *Owner {
-	w := &Owner{Options: o, store: store, begun: make(chan struct{}), errands: map[string]*errand{}, services: map[string]*owned{}, fronts: map[string]*front{}}
+	w := &Owner{Options: o, store: store, begun: make(chan struct{}), calls: map[string]*frontCall{}, services: map[string]*owned{}, fronts: map[string]*front{}}
 	w.runs = run.New(run.Options{Kind: lease.OfService, Boot: o.Boot, Minders: o.Minders, Account: o.Account, Log: o.Log}, w)
 	return w
 }
@@ -178,7 +178,7 @@ func (o *Owner) load(k kept) error {
 	for _, name := range k.Fronts {
 		o.fronts[name] = newFront()
 	}
-	o.debts, o.uses = k.Debts, k.Uses
+	o.leftovers, o.uses = k.Leftovers, k.Uses
 	return nil
 }
 
@@ -204,7 +204,7 @@ func (o *Owner) Run(ctx context.Context, l Leases) error {
 	o.recover() // before anybody decides
 	o.deciding.Unlock()
 	close(o.begun)
-	o.runs.Send(look{})
+	o.runs.Send(alarmed{})
 	o.runs.Go()
 	o.deciding.Lock() // until nobody decides any more
 	o.deciding.Unlock()
@@ -226,16 +226,16 @@ func (o *Owner) decide(do func() error) error {
 	err := do()
 	for o.running.Err() == nil && o.review() {
 	}
-	o.runs.Set(&o.looks, o.alarm, look{})
+	o.runs.Set(&o.alarms, o.alarm, alarmed{})
 	return err
 }
 
 // What the owner leaves for itself.
 type (
-	look  struct{} // something may be due
-	paid  struct{ debt }
-	moved struct{ fence uint64 }
-	sent  struct { // away
+	alarmed struct{} // something may be due
+	cleared struct{ leftover }
+	moved   struct{ fence uint64 }
+	sent    struct { // away
 		key    lease.Key
 		fence  uint64
 		wanter lease.Key
@@ -251,8 +251,8 @@ type (
 func (o *Owner) Due(note any) {
 	_ = o.decide(func() error {
 		switch n := note.(type) {
-		case paid:
-			o.paid(n.debt)
+		case cleared:
+			o.cleared(n.leftover)
 		case moved:
 			if s := o.holding(n.fence); s != nil {
 				o.follow(s)
@@ -277,8 +277,8 @@ func (o *Owner) set(change func()) {
 func (o *Owner) names() []string { return slices.Sorted(maps.Keys(o.services)) }
 
 // write writes down a change of one service, and then makes it. Nil forgets the service.
-func (o *Owner) write(s *owned, life *service.Life, debts []debt) error {
-	k := kept{Services: map[string]*service.Life{}, Debts: debts, Fronts: slices.Sorted(maps.Keys(o.fronts)), Uses: o.uses}
+func (o *Owner) write(s *owned, life *service.Life, leftovers []leftover) error {
+	k := kept{Services: map[string]*service.Life{}, Leftovers: leftovers, Fronts: slices.Sorted(maps.Keys(o.fronts)), Uses: o.uses}
 	for name, each := range o.services {
 		k.Services[name] = &each.life
 	}
@@ -293,7 +293,7 @@ func (o *Owner) write(s *owned, life *service.Life, debts []debt) error {
 		return err
 	}
 	o.set(func() {
-		if o.debts = debts; s != nil && life != nil {
+		if o.leftovers = leftovers; s != nil && life != nil {
 			s.life = *life
 		} else if s != nil {
 			delete(o.services, s.name)
@@ -332,7 +332,7 @@ func (o *Owner) surely(s *owned, e service.Event, f service.Facts, change func(*
 // then does what there is to do. Change completes the new state. If it cannot be written
 // down, nothing happens.
 func (o *Owner) happen(s *owned, e service.Event, f service.Facts, change func(*service.Life)) error {
-	now, was, life, debts := time.Now(), s.life, s.life, o.debts
+	now, was, life, leftovers := time.Now(), s.life, s.life, o.leftovers
 	if life.Instance != nil {
 		i := *life.Instance
 		life.Instance = &i
@@ -352,13 +352,13 @@ func (o *Owner) happen(s *owned, e service.Event, f service.Facts, change func(*
 		s.cancel()
 		return nil
 	}
-	var released *debt
+	var released *leftover
 	if slices.Contains(acts, service.Release) {
-		released = debtOf(s.name, was.Instance)
-		debts = append(slices.Clone(debts), *released)
+		released = leftoverOf(s.name, was.Instance)
+		leftovers = append(slices.Clone(leftovers), *released)
 	}
 	life.Enter(to, acts, now)
-	if err := o.write(s, &life, debts); err != nil {
+	if err := o.write(s, &life, leftovers); err != nil {
 		return err
 	}
 	s.turn++
@@ -375,7 +375,7 @@ func (o *Owner) happen(s *owned, e service.Event, f service.Facts, change func(*
 		o.act(s, a)
 	}
 	if released != nil {
-		o.pay(*released)
+		o.clear(*released)
 	}
 	if o.Nudge != nil {
 		o.Nudge()
@@ -391,7 +391,7 @@ func (o *Owner) alter(s *owned, change func(*service.Life)) error {
 		life.Instance = &i
 	}
 	change(&life)
-	if err := o.write(s, &life, o.debts); err != nil {
+	if err := o.write(s, &life, o.leftovers); err != nil {
 		return err
 	}
 	o.tell(s)
@@ -406,8 +406,8 @@ func (o *Owner) review() (happened bool) {
 	o.dropFronts(now)
 	for _, name := range o.names() {
 		s := o.services[name]
-		if s.spec == nil && o.configured && !s.life.State.Leases() && s.life.State != service.Waiting && !slices.ContainsFunc(o.debts, func(d debt) bool { return d.Service == name }) {
-			if o.write(s, nil, o.debts) == nil {
+		if s.spec == nil && o.configured && !s.life.State.Leases() && s.life.State != service.Waiting && !slices.ContainsFunc(o.leftovers, func(d leftover) bool { return d.Service == name }) {
+			if o.write(s, nil, o.leftovers) == nil {
 				o.order(api.FrontOrder{Removed: name})
 			}
 			continue
@@ -563,7 +563,7 @@ func (o *Owner) Configure(all []service.Spec) {
 		}
 		o.tell(s)
 	}
-	o.runs.Send(look{})
+	o.runs.Send(alarmed{})
 }
 
 // keyOf returns the key of the lease of an instance.
@@ -575,13 +575,13 @@ func keyOf(i *service.Instance) lease.Key {
 func inLease(number int64) lease.Run { return lease.Run{Kind: lease.OfService, Number: number} }
 
 // keyOf returns the key of the lease that has to be given back.
-func (d *debt) keyOf() lease.Key {
+func (d *leftover) keyOf() lease.Key {
 	number, _ := strconv.ParseInt(d.Lease[strings.LastIndexByte(d.Lease, '-')+1:], 10, 64) // see Instance.LeaseID
 	return lease.Key{Owner: lease.Holder{UID: d.UID, User: d.User}.Owner(), ID: d.Lease, Run: inLease(number)}
 }
 
-func debtOf(name string, i *service.Instance) *debt {
-	d := &debt{Service: name, UID: i.Spec.UID, User: i.Spec.User, Lease: i.LeaseID(), Fence: i.Fence}
+func leftoverOf(name string, i *service.Instance) *leftover {
+	d := &leftover{Service: name, UID: i.Spec.UID, User: i.Spec.User, Lease: i.LeaseID(), Fence: i.Fence}
 	if i.Fence != 0 {
 		d.Run = i.Run()
 	}

@@ -30,7 +30,7 @@ func Without(text []byte, runs func(run string) bool) (without []byte, gone int,
 			continue
 		}
 		gone++
-		all.Debts = append(all.Debts, *debtOf(name, life.Instance))
+		all.Leftovers = append(all.Leftovers, *leftoverOf(name, life.Instance))
 		life.State, life.Instance, life.Why = service.Away, nil, "the state was restored from a backup"
 	}
 	all.Fronts = nil

@@ -31,8 +31,8 @@ func TestWithout(t *testing.T) {
 	if a.State != service.Away || a.Instance != nil || a.Epoch != 3 || b.State != service.Starting || b.Instance == nil || c.Stopped == nil || len(k.Fronts) != 0 {
 		t.Errorf("%s", without)
 	}
-	if len(k.Debts) != 1 || k.Debts[0].Fence != 9 || k.Debts[0].Service != "a" {
-		t.Errorf("%+v", k.Debts)
+	if len(k.Leftovers) != 1 || k.Leftovers[0].Fence != 9 || k.Leftovers[0].Service != "a" {
+		t.Errorf("%+v", k.Leftovers)
 	}
 	for _, bad := range []string{"", "{", `{"version":2,"services":{}}`} {
 		if _, _, err := Without([]byte(bad), func(string) bool { return false }); err == nil {

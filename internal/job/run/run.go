@@ -184,12 +184,12 @@ type active struct {
 	over bool // the book has taken in its end; guarded by Runs.mu
 
 	// These are for the loop alone.
-	why    string // why it ended, if its minder has not begun
-	lost   bool   // its lease has ended
-	bereft string // why its minder was killed
-	told   bool   // that its programs cannot be ended
-	look   *Timer
-	end    *Timer
+	why        string // why it ended, if its minder has not begun
+	lost       bool   // its lease has ended
+	bereft     string // why its minder was killed
+	told       bool   // that its programs cannot be ended
+	inspecting *Timer
+	end        *Timer
 }
 
 // request is a request that waits.
@@ -200,10 +200,10 @@ type request struct {
 }
 
 const (
-	// lookAfter is when a minder is looked at again that has locked its record and has not
+	// inspectAfter is when a minder is looked at again that has locked its record and has not
 	// written it, and how long one whose lease has ended has to write down how its command
 	// did.
-	lookAfter = 3 * time.Second
+	inspectAfter = 3 * time.Second
 	// beginWithin is how long a minder may take to ask for its order.
 	beginWithin = 30 * time.Second
 	// brokenPause is how long it takes until what failed is tried again.
@@ -248,7 +248,7 @@ type (
 		id  process.ID
 		err error
 	}
-	look    struct{ of *active }
+	inspect struct{ of *active }
 	resumed struct{ of *active }
 	unasked struct{ of *active }
 	bereave struct {
@@ -290,10 +290,10 @@ func (r *Runs) takeIn(message any) {
 	case unasked:
 		if r.has(m.of) && !r.begun(m.of) {
 			m.of.why = cmp.Or(m.of.why, "its minder did not begin within "+words.Duration(beginWithin))
-			r.look(m.of)
+			r.inspect(m.of)
 		}
-	case look:
-		r.look(m.of)
+	case inspect:
+		r.inspect(m.of)
 	case minderOver:
 		r.minderOver(m)
 	case leaseOver:
@@ -427,7 +427,7 @@ func (r *Runs) started(m started) {
 	}
 	m.of.why = "no minder could be started: " + m.err.Error()
 	if record, alive, err := r.Minders.Read(m.of.Name); err != nil || alive || record.PID != 0 {
-		r.look(m.of)
+		r.inspect(m.of)
 		return
 	}
 	r.finish(m.of, Event{What: Unstarted, Err: m.err, Why: m.of.why})
@@ -453,7 +453,7 @@ func (r *Runs) resumed(a *active) {
 	case !stands && r.begun(a):
 		r.leaseOver(leaseOver{a.Fence, ""})
 	}
-	r.look(a)
+	r.inspect(a)
 }
 
 // read reads the record of a run. One of a run that had its name before the state was
@@ -467,8 +467,9 @@ func (r *Runs) read(a *active) (record runs.Record, alive bool, err error) {
 	return record, alive, err
 }
 
-// look looks what became of a run, and has its minder watched if that lives.
-func (r *Runs) look(a *active) {
+// inspect reads what became of a run. If its minder lives, it watches that; if not, it
+// tells the book of the end.
+func (r *Runs) inspect(a *active) {
 	if !r.has(a) {
 		return
 	}
@@ -476,29 +477,31 @@ func (r *Runs) look(a *active) {
 	switch {
 	case err != nil:
 		r.Log.Warn("the record of a run cannot be read", "run", a.Key.ID, "error", err)
-		r.lookIn(a, brokenPause)
+		r.inspectIn(a, brokenPause)
 	case alive && record.PID != 0:
 		r.watch(a, record.Minder())
 		r.tell(a, Event{What: Lives, Record: record})
 	case alive:
-		r.lookIn(a, lookAfter) // it has locked the record, and writes it at once
+		r.inspectIn(a, inspectAfter) // it has locked the record, and writes it at once
 	default:
 		r.finish(a, Event{What: Ended, Record: record, Why: a.why, Bereft: a.bereft})
 	}
 }
 
-func (r *Runs) lookIn(a *active, d time.Duration) { r.Set(&a.look, time.Now().Add(d), look{a}) }
+func (r *Runs) inspectIn(a *active, d time.Duration) {
+	r.Set(&a.inspecting, time.Now().Add(d), inspect{a})
+}
 
 // finish tells the book that a run is over, until it has taken that in.
 func (r *Runs) finish(a *active, e Event) {
 	if again := r.tell(a, e); again > 0 {
-		r.lookIn(a, again)
+		r.inspectIn(a, again)
 		return
 	}
 	r.mu.Lock()
 	a.over = true
 	r.mu.Unlock()
-	r.Stop(a.look)
+	r.Stop(a.inspecting)
 	r.Stop(a.end)
 }
 
@@ -532,7 +535,7 @@ func (r *Runs) minderOver(m minderOver) {
 		return
 	}
 	a.why = cmp.Or(a.why, "its minder ended before it began")
-	r.look(a)
+	r.inspect(a)
 }
 
 // LeaseEnded notes that a lease has ended. It does not wait: the ledger calls it.
@@ -559,12 +562,12 @@ func (r *Runs) leaseOver(m leaseOver) {
 	case err != nil:
 		r.After(brokenPause, m)
 	case !alive && (record.PID != 0 || r.begun(a)):
-		r.look(a)
+		r.inspect(a)
 	case !alive: // its minder asks for an order in vain
 		a.why = "its lease ended before it began"
 	default:
 		a.lost = true
-		r.After(lookAfter, bereave{a, m.why}) // one whose command ended with the lease writes that down first
+		r.After(inspectAfter, bereave{a, m.why}) // one whose command ended with the lease writes that down first
 		r.tell(a, Event{What: Lost, Record: record, Why: m.why})
 	}
 }
@@ -619,9 +622,9 @@ func (r *Runs) toldToEnd(m toldToEnd) {
 		again(brokenPause)
 	case !alive:
 		a.why = cmp.Or(a.why, "no minder has begun")
-		r.look(a)
+		r.inspect(a)
 	case record.PID == 0:
-		again(lookAfter)
+		again(inspectAfter)
 	case record.Started.IsZero():
 		// A lease that is not bound to the minder yet ends no program, and a command that
 		// has not begun loses nothing.

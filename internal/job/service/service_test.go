@@ -239,18 +239,18 @@ func TestRest(t *testing.T) {
 func TestTold(t *testing.T) {
 	s := Spec{Name: "a", Models: []string{"m"}, StartTimeout: time.Minute, Sleep: []api.FrontHTTPCall{{Path: "/sleep?level=1"}, {Path: "/sleep"}}, Wake: []api.FrontHTTPCall{{Path: "/wake_up"}}}
 	old := Spec{Name: "a", UID: 5, Sleep: []api.FrontHTTPCall{{Path: "/old"}}}
-	told := Told(&Life{State: Serving, Epoch: 7, Instance: &Instance{Spec: old, Port: 99}}, "a", &s)
+	told := ForFronts(&Life{State: Serving, Epoch: 7, Instance: &Instance{Spec: old, Port: 99}}, "a", &s)
 	if !slices.Equal(told.Refuse, []string{"/sleep", "/wake_up", "/old"}) || told.Port != 99 || told.UID != 5 || told.Epoch != 7 || told.State != "ready" || told.Timeout != 60 || told.Models[0] != "m" {
 		t.Errorf("it is told %+v", told)
 	}
 	leaving := &Instance{ForWhom: "b waits for its device", Cut: true}
-	if told := Told(&Life{State: Closing, Instance: leaving}, "a", &s); told.Cut != "The service a had to go (b waits for its device), and this request did not end within 5 min. Ask again." {
+	if told := ForFronts(&Life{State: Closing, Instance: leaving}, "a", &s); told.Cut != "The service a had to go (b waits for its device), and this request did not end within 5 min. Ask again." {
 		t.Errorf("callers are told %q", told.Cut)
 	}
-	if told := Told(&Life{State: Leaving, Instance: leaving}, "a", &s); told.Cut != "" {
+	if told := ForFronts(&Life{State: Leaving, Instance: leaving}, "a", &s); told.Cut != "" {
 		t.Errorf("after its requests have ended, callers are told %q", told.Cut)
 	}
-	if told := Told(&Life{State: Away}, "a", nil); told.Name != "a" || told.State != "away" {
+	if told := ForFronts(&Life{State: Away}, "a", nil); told.Name != "a" || told.State != "away" {
 		t.Errorf("of one in no settings, it is told %+v", told)
 	}
 }

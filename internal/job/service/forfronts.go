@@ -20,9 +20,9 @@ var aToken = regexp.MustCompile(`(^|\bby )token [A-Za-z0-9_-]+`)
 // done, for those who may not read the names of tokens.
 func Tokenless(text string) string { return aToken.ReplaceAllString(text, "${1}a token") }
 
-// Told returns what a front is told of a service. S has its settings now; nil: it is in no
+// ForFronts returns what a front is told of a service. S has its settings now; nil: it is in no
 // settings any more, and goes.
-func Told(l *Life, name string, s *Spec) api.FrontService {
+func ForFronts(l *Life, name string, s *Spec) api.FrontService {
 	told := api.FrontService{Name: name, State: string(l.State), Epoch: l.Epoch}
 	if l.Stopped != nil {
 		stopped := *l.Stopped
