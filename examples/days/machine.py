@@ -1,6 +1,7 @@
 """A machine with simulated GPUs, on which the days in this folder are played.
 
-A Machine starts a daemon of its own and ends it. A process that calls `use` has
+A Machine starts a daemon of its own and ends it. After a day that failed, its folder is
+kept, with the state and the logs of the daemons in it. A process that calls `use` has
 simulated memory, as a program has that loads a model. `see` ends the day if a
 sentence is not true. BERTH_BIN names the program; without it, the one that
 `make build` left in bin/ is used.
@@ -10,10 +11,12 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
+import weakref
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BERTH = os.environ.get("BERTH_BIN") or str(ROOT / "bin" / "berth")
@@ -24,8 +27,9 @@ class Machine:
     """Machine runs a daemon for as long as its `with` block lasts."""
 
     def __init__(self, devices, configuration="", scenario="", shared=False):
-        self._folder = tempfile.TemporaryDirectory(prefix="berth-day-")
-        self.folder = pathlib.Path(self._folder.name)
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="berth-day-"))
+        self._remove = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        self._logs = []  # of the daemons, the newest last
         if shared:  # other users of the machine come here, too
             self.folder.chmod(0o755)
         self.configuration = self.folder / "berth.yaml"
@@ -53,7 +57,8 @@ class Machine:
 
     def start_daemon(self):
         """Starts the daemon, and waits until it answers."""
-        with open(self.folder / "log", "wb") as log:
+        self._logs.append(self.folder / ("log-%d" % len(self._logs)))
+        with open(self._logs[-1], "wb") as log:
             self._daemon = subprocess.Popen(self._command, stdout=log, stderr=log, env=self.environ, cwd=self.folder)
         until(lambda: self._daemon.poll() is not None or self.ready(), "the daemon starts")
         if self._daemon.poll() is not None:
@@ -74,9 +79,16 @@ class Machine:
         """Lets the next daemon be the program in a folder."""
         self._command[0] = str(folder / "berth")
 
-    def __exit__(self, *_):
+    def keep(self):
+        """Leaves the folder to somebody who wants to look at it."""
+        if self._remove.detach():
+            say("to look at it: the folder %s is kept" % self.folder)
+
+    def __exit__(self, failure, *_):
         self.stop()
-        self._folder.cleanup()
+        if failure:
+            self.keep()
+        self._remove()
 
     def ready(self):
         import berth
@@ -87,7 +99,8 @@ class Machine:
             return False
 
     def log(self):
-        return (self.folder / "log").read_text(errors="replace")
+        """Returns what the newest daemon has logged."""
+        return self._logs[-1].read_text(errors="replace")
 
     def over_tcp(self):
         """Lets this process and its children find the daemon at its TCP address."""

@@ -83,9 +83,13 @@ signal.signal(signal.SIGUSR1, lambda *_: print("USR1", flush=True))
 with open(folder / "starts" / os.environ["BERTH_LEASE"], "a") as starts:
     starts.write("begun\\n")
 print("BEGIN", os.environ["BERTH_LEASE"], flush=True)
-if memory:
+if memory:  # an earlier process may have had this pid, and may have been another user's
+    start_time = int(pathlib.Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
     for uuid in os.environ["BERTH_GPUS"].split(","):
-        (folder / "guests" / uuid / str(os.getpid())).write_text('{"memory_mb": %d, "load": 40}' % memory)
+        file = folder / "guests" / uuid / str(os.getpid())
+        fresh = file.with_suffix(".%d" % start_time)
+        fresh.write_text('{"memory_mb": %d, "load": 40, "start_time": %d}' % (memory, start_time))
+        fresh.rename(file)
 for line in range(20):
     time.sleep(seconds / 20)
     print("line", line, flush=True)
@@ -546,5 +550,7 @@ if __name__ == "__main__":
             account(week)
         finally:
             leave(machine)
+        if not week.good:
+            machine.keep()
     say("the week went well" if week.good else "the week did not go well: see the lines with NOT")
     sys.exit(not week.good)
