@@ -21,9 +21,9 @@ import (
 type usage struct {
 	operations *throughput.Counter // work that services report
 	peaks      *peaks.Peaks
-	archive    *archive.Archive
+	archive    *archive.Archive // opened before the journal, which it follows
 	energy     *energy.Meters
-	hours      *hours.Hours // opened before the journal, which it follows
+	hours      *hours.Hours // likewise
 	added      addedUp
 	idle       *idle.Idlers
 	batches    *runs.Runs
@@ -32,7 +32,7 @@ type usage struct {
 // openUsage opens the records of what leases use: the work that they do, the memory and
 // the energy that they take, and the time that they are idle.
 func (d *Daemon) openUsage(o Options) error {
-	d.operations, d.peaks, d.archive = throughput.New(d.labels.Service), peaks.New(), archive.New()
+	d.operations, d.peaks = throughput.New(d.labels.Service), peaks.New()
 	metered := energy.Options{
 		Interval: func() time.Duration { return d.settings.load().Config.GPU.MonitorInterval }, Busy: d.monitor.Busy, Label: d.labels.Service, User: d.labels.User,
 	}
@@ -45,11 +45,10 @@ func (d *Daemon) openUsage(o Options) error {
 	if o.ReadOnly {
 		return nil
 	}
-	var learned, ended, metering *file.Damage
+	var learned, metering *file.Damage
 	d.peaks, learned = peaks.Open(o.state(inventory.Peaks))
-	d.archive, ended = archive.Open(o.state(inventory.PastLeases))
 	d.energy, metering = energy.Open(o.state(inventory.Energy), metered)
-	d.tellDamage(learned, ended, metering)
+	d.tellDamage(learned, metering)
 	var standing []*lease.Lease
 	for _, held := range d.ledger.View().Leases {
 		standing = append(standing, held.Lease)
@@ -60,6 +59,17 @@ func (d *Daemon) openUsage(o Options) error {
 	d.runLast("energy", func(ctx context.Context) { _ = d.energy.Run(ctx) }) // after a failure, sums begin anew
 	d.run("idle", d.idle.Run)
 	return nil
+}
+
+// openArchive opens the leases that have ended. It has to come before the journal, which
+// tells what ended since the file was written.
+func (d *Daemon) openArchive(o Options) {
+	if d.archive = archive.New(); o.ReadOnly {
+		return
+	}
+	var ended *file.Damage
+	d.archive, ended = archive.Open(o.state(inventory.PastLeases))
+	d.tellDamage(ended)
 }
 
 // known reports whether there is a device with this UUID.

@@ -29,8 +29,9 @@ import (
 func (d *Daemon) openBook(o Options) (err error) {
 	var marked audit.Marked
 	d.openHours(o)
+	d.openArchive(o)
 	d.ledger, err = ledger.Open(ledger.Options{
-		Replayed: d.hours.Replay,
+		Replayed: func(e *lease.Effect) { d.hours.Replay(e); d.archive.Replay(e) },
 		Settings: d.leasing(o.Settings.Config), Processes: d.processes, Names: d.users, CPUs: runtime.NumCPU(), Clock: when.Clock{Passed: o.Passed},
 		Open: func(replay func(journal.Entry) error) (journal.Journal, error) {
 			if o.ReadOnly {
@@ -64,6 +65,7 @@ func (d *Daemon) openBook(o Options) (err error) {
 	if err != nil {
 		return err
 	}
+	d.archive.Recall()
 	var damage *file.Damage
 	d.serial, damage = numbers.Open(o.state(inventory.Numbers), time.Now())
 	d.tellDamage(damage)

@@ -32,13 +32,13 @@ func (b *Book) Read(data []byte) (stored.Entry, error) {
 }
 
 // Follow does what Read does, and also returns what the entry says of a lease: its kind,
-// its time, and the lease before and after it.
+// its time, the lease before and after it, who did it and why.
 func (b *Book) Follow(data []byte) (stored.Entry, Effect, error) {
 	r, err := decode(data)
 	if err != nil {
 		return r, Effect{}, err
 	}
-	e := Effect{Kind: Kind(r.Kind), Time: time.Unix(0, r.Time), Before: b.leaseOf(&r)}
+	e := Effect{Kind: Kind(r.Kind), Time: time.Unix(0, r.Time), Before: b.leaseOf(&r), By: restoredBy(&r.By), Why: r.Why}
 	if err := b.Replay(&r); err != nil {
 		return r, Effect{}, err
 	}

@@ -2,8 +2,8 @@
 // long, how much of it was used, and how it ended.
 //
 // It keeps the newest ones in one small file, which it replaces as a whole a few
-// seconds after a lease has ended. A daemon that is killed with -9 loses these
-// seconds of the past, and no lease: those are in the journal.
+// seconds after a lease has ended. The daemon that comes after one that was killed reads
+// what these seconds lack in the journal, but for the memory and the energy that was used.
 package archive
 
 import (
@@ -59,15 +59,26 @@ type Archive struct {
 	mu     sync.Mutex // guards what follows
 	byUser map[string][]Past
 	count  int
+	ends   map[uint64]time.Time // of the leases in the file, by fence; nil after Recall
+	missed []Past               // those that the journal has ended since, until Recall
 }
 
 // Ended remembers the lease that an effect has ended, the most memory that its
 // processes were measured to use on one device, and the energy that they used.
 func (a *Archive) Ended(e *lease.Effect, peak gpu.MiB, used gpu.Opt[gpu.Joules]) {
+	past := pastOf(e)
+	past.Peak, past.Energy = peak, used
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.add(past)
+	a.file.Change(writeAfter)
+}
+
+func pastOf(e *lease.Effect) Past {
 	l := e.Before
 	past := Past{
 		ID: l.ID, Fence: l.Fence, User: l.Holder.User, UID: l.Holder.UID, Service: l.Holder.Service, Name: l.Holder.Name,
-		Binding: l.Binding, Granted: l.Granted, Ended: e.Time, How: e.Kind, Why: e.Why, By: e.By.User, Peak: peak, Energy: used,
+		Binding: l.Binding, Granted: l.Granted, Ended: e.Time, How: e.Kind, Why: e.Why, By: e.By.User,
 		Parts: make([]Part, len(l.Parts)),
 	}
 	if l.From != 0 {
@@ -76,10 +87,34 @@ func (a *Archive) Ended(e *lease.Effect, peak gpu.MiB, used gpu.Opt[gpu.Joules])
 	for i, p := range l.Parts {
 		past.Parts[i] = Part{GPU: p.GPU, Memory: p.Memory, Slots: p.Slots}
 	}
+	return past
+}
+
+// Replay takes in what the journal says of the time before the daemon started, in its
+// order. Leases end in the order of the journal, so the file has all that ended before one
+// that it has.
+func (a *Archive) Replay(e *lease.Effect) {
+	if !e.Ends() {
+		return
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.add(past)
-	a.file.Change(writeAfter)
+	if at, known := a.ends[e.Before.Fence]; known && at.Equal(e.Time) {
+		a.missed = nil
+		return
+	}
+	a.missed = append(a.missed, pastOf(e))
+}
+
+// Recall remembers what Replay has found, once the journal is read.
+func (a *Archive) Recall() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, past := range a.missed {
+		a.add(past)
+		a.file.Change(writeAfter)
+	}
+	a.ends, a.missed = nil, nil
 }
 
 // add makes room for a lease and remembers it. The caller holds mu.

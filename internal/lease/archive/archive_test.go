@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,6 +71,63 @@ func TestThePastSurvivesARestart(t *testing.T) {
 			t.Errorf("the newest (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// A daemon that was killed has not written the newest ends. The journal has them, each is
+// remembered once, and those that the archive has forgotten stay so.
+func TestTheJournalHasTheNewestEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		written, kept int // how many ends are in the file, and of which the archive remembers the newest
+		from          int // the first end in the journal
+		want          []string
+	}{
+		"killed":       {2, 2, 1, []string{"anna-4", "anna-3", "anna-2", "anna-1"}},
+		"all written":  {4, 4, 1, []string{"anna-4", "anna-3", "anna-2", "anna-1"}},
+		"forgotten":    {3, 1, 1, []string{"anna-4", "anna-3"}},
+		"compacted":    {2, 2, 4, []string{"anna-4", "anna-2", "anna-1"}},
+		"nothing kept": {0, 0, 1, []string{"anna-4", "anna-3", "anna-2", "anna-1"}},
+	} {
+		path := filepath.Join(t.TempDir(), "past.json")
+		written, _ := Open(path)
+		for n := c.written - c.kept + 1; n <= c.written; n++ {
+			written.Ended(ended("anna", n), 0, gpu.Opt[gpu.Joules]{})
+		}
+		if err := written.write(); err != nil {
+			t.Fatal(err)
+		}
+		a, damage := Open(path)
+		if damage != nil {
+			t.Fatal(damage)
+		}
+		for n := c.from; n <= 4; n++ {
+			e := ended("anna", n)
+			a.Replay(&lease.Effect{Kind: lease.Granted, Time: noon, After: e.Before})
+			a.Replay(e)
+		}
+		a.Recall()
+		var got []string
+		for _, past := range a.All() {
+			got = append(got, past.ID)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: it remembers %v, want %v", name, got, c.want)
+		}
+	}
+	// The fences of a journal that begins anew are those of other leases.
+	path := filepath.Join(t.TempDir(), "past.json")
+	a, _ := Open(path)
+	a.Ended(ended("anna", 1), 0, gpu.Opt[gpu.Joules]{})
+	if err := a.write(); err != nil {
+		t.Fatal(err)
+	}
+	a, _ = Open(path)
+	other := ended("bob", 1)
+	other.Time = noon.Add(time.Hour)
+	a.Replay(other)
+	a.Recall()
+	if all := a.All(); len(all) != 2 || all[0].User != "bob" || all[0].Why != other.Why || all[0].By != "bob" {
+		t.Errorf("it remembers %+v", all)
+	}
 }
 
 func TestThePastIsBounded(t *testing.T) {

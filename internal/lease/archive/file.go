@@ -2,6 +2,7 @@ package archive
 
 import (
 	"slices"
+	"time"
 
 	"github.com/berth-gpu/berth/internal/file"
 )
@@ -15,7 +16,7 @@ type document struct {
 func New() *Archive { return newArchive("") }
 
 func newArchive(path string) *Archive {
-	return &Archive{byUser: map[string][]Past{}, file: file.NewState[document](path, file.StateOptions{
+	return &Archive{byUser: map[string][]Past{}, ends: map[uint64]time.Time{}, file: file.NewState[document](path, file.StateOptions{
 		What: "past leases", Version: 1, Lost: "Leases that have ended are missing from reports.",
 	})}
 }
@@ -27,6 +28,7 @@ func Open(path string) (*Archive, *file.Damage) {
 	return a, a.file.Load(func(d document) error {
 		for _, past := range slices.Backward(d.Leases) {
 			a.add(past)
+			a.ends[past.Fence] = past.Ended
 		}
 		return nil
 	})
