@@ -42,7 +42,6 @@ func (d *Daemon) openPast(o Options) error {
 	limits.Most = d.past.Most
 	d.engine = query.New(whenOpen(d.past.Queryable()), limits)
 	d.runLast("past", d.keepPast)
-	d.run("recorder", d.runPast)
 	return nil
 }
 
@@ -65,9 +64,6 @@ func instance(host, listen string) string {
 // runPast hands every sample of the devices to the past, and the rest of the page every
 // few seconds, until ctx ends.
 func (d *Daemon) runPast(ctx context.Context) {
-	if d.past == nil {
-		return
-	}
 	var done remembered
 	d.addUp(time.Now())
 	d.recordMissed(ctx)
@@ -143,9 +139,14 @@ func (d *Daemon) remember(now time.Time, interval time.Duration, done *remembere
 	return at.Add(interval)
 }
 
-// keepPast stores what is handed over until ctx ends, and then closes the store.
+// keepPast measures for the past until ctx ends, stores that, and then closes the store.
 func (d *Daemon) keepPast(ctx context.Context) {
-	d.past.Run(ctx)
+	if d.past == nil {
+		return
+	}
+	storing, recorded := context.WithCancel(context.WithoutCancel(ctx))
+	go func() { defer recorded(); d.runPast(ctx) }()
+	d.past.Run(storing)
 	if err := d.past.Close(); err != nil {
 		d.log.Warn("cannot close the past", "error", err)
 	}

@@ -96,6 +96,26 @@ func TestADaemonKeepsThePast(t *testing.T) {
 	}
 }
 
+// A daemon that ends stores what was since the last samples.
+func TestTheLastSamplesAreKept(t *testing.T) {
+	p := newPlace(t, "sim:1")
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	d := p.open(t, t.Context())
+	d.keepPast(over)
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d = p.open(t, t.Context())
+	d.past.Run(over) // it opens the store
+	if got := count(t, d.past, "up")[""]; got == 0 {
+		t.Error("the past has no sample")
+	}
+	if err := d.past.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A past that is off opens nothing, and leaves an earlier one alone.
 func TestAPastThatIsOff(t *testing.T) {
 	p := newPlace(t, "sim:1")
@@ -134,7 +154,6 @@ func TestALookHasNoPast(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	d.runPast(t.Context())
 	d.keepPast(t.Context())
 	if _, err := os.Stat(p.flags["daemon.state_dir"]); d.past.On() || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("there is a past, or a state folder: %v", err)
