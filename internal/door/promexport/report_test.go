@@ -184,6 +184,13 @@ func testReports(t *testing.T, old bool, part float64, lives []life) {
 		}
 		want[user] = a
 	}
+	for i := range 30 { // wherever a step begins
+		for _, u := range l.report(report.Period{From: now.Add(-time.Hour), Until: now.Add(time.Duration(i) * time.Second)}).Users {
+			if a := want[u.Name]; a != nil && !old {
+				near(t, time.Duration(i)*time.Second, u.Name+" had MiB·s", u.Leased*3600, a.memory, part)
+			}
+		}
+	}
 	var first *api.PeriodReport
 	shown := ""
 	for _, since := range []time.Duration{time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour, 17*time.Hour + 1234*time.Millisecond} {

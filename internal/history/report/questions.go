@@ -69,9 +69,11 @@ func (p Period) Questions() []Question {
 	each := before(step)
 	over, mean, most, amount := string(each), each.mean, each.most, each.amount
 	// held adds up what the daemon has added up all the time, also of the time in which it
-	// did not run. An earlier version of berth did not: of its time there are only samples.
+	// did not run. An earlier version of berth did not: of its time there are only samples,
+	// so at some of them there is no sum. How much time the sums cover says less: those of
+	// the time without a daemon are spread over it, perhaps into the step before.
 	held := func(by, metric, sampled string) string {
-		old := "on () (0.95 * sum(sum_over_time(up:seconds" + over + ")) > (sum(sum_over_time(gpu_service_lease_seconds_total:seconds{service=\"\"}" + over + ")) or vector(0)))"
+		old := "on () (0.95 * sum(count_over_time(up" + over + ")) > (sum(count_over_time(gpu_service_lease_seconds_total{service=\"\"}" + over + ")) or vector(0)))"
 		return "(" + amount(by, metric) + " unless " + old + ") or (" + sampled + " and " + old + ")"
 	}
 	// The memory of a lease counts as measured while its use was.
