@@ -23,6 +23,7 @@ type card struct {
 
 	scrubbed gpu.Opt[time.Duration] // guarded by mu; when memory was last overwritten
 	hand     hand                   // guarded by mu; settings made through device.Governor
+	noted    time.Duration          // guarded by mu; when the energy counter was last written
 }
 
 var errClosed = errors.New("the simulation is closed")
@@ -62,7 +63,12 @@ func (c *card) look(do func(now time.Duration, r reading)) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	do(now, c.advance(now))
+	r := c.advance(now)
+	if c.guests != nil && now-c.noted >= noteEvery {
+		c.noted = now
+		c.guests.note(c.plant.joules, c.plant.watts(r.load), c.backend.wall(now))
+	}
+	do(now, r)
 	return nil
 }
 

@@ -35,7 +35,7 @@ func (g *guests) parked(pid int) (running, bool) {
 	var f parkFile
 	name := strconv.Itoa(pid) + parkedSuffix
 	owner, ok := g.decode(name, &f)
-	if !ok || f.State == "" || f.Memory < 0 || f.Memory > maxMemory || int(owner) != os.Geteuid() && owner != 0 {
+	if !ok || f.State == "" || f.Memory < 0 || f.Memory > maxMemory || !ours(owner) {
 		return running{}, false
 	}
 	if !g.table.Alive(processes.ID{PID: pid, Start: f.Start}) {
@@ -50,20 +50,28 @@ func (g *guests) parked(pid int) (running, bool) {
 	return guest, true
 }
 
+// ours reports whether a file is the simulation's own.
+func ours(owner uint32) bool { return int(owner) == os.Geteuid() || owner == 0 }
+
 // keep writes the parking state of a guest, or removes the file if the guest runs again.
 func (g *guests) keep(guest running, next parking) error {
 	name := strconv.Itoa(guest.pid) + parkedSuffix
+	if next.State == "" {
+		return g.inside(func(dir *os.Root) error { return dir.Remove(name) })
+	}
+	return g.put(name, parkFile{Start: guest.born, parking: next, Cgroup: g.units[guest.pid], Refuses: guest.refuses})
+}
+
+// put writes a value to a file.
+func (g *guests) put(name string, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
 	return g.inside(func(dir *os.Root) error {
-		if next.State == "" {
-			return dir.Remove(name)
-		}
-		text, err := json.Marshal(parkFile{Start: guest.born, parking: next, Cgroup: g.units[guest.pid], Refuses: guest.refuses})
-		if err != nil {
-			return err
-		}
 		fresh := "." + name
 		if err := dir.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			fresh += rand.Text() // somebody else made a file of that name, which must not keep this process parked
+			fresh += rand.Text() // somebody else made a file of that name, which must not be in the way
 		}
 		file, err := dir.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if err != nil {

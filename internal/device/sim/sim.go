@@ -82,10 +82,12 @@ func newBackend(world *scenario, o Options) *Backend {
 	}
 	b.start, b.booted = b.Clock(), processes.Now()
 	for i, about := range describe(world.models, o.FirstIndex) {
-		b.cards = append(b.cards, &card{
+		c := &card{
 			backend: b, about: about, model: world.models[i], script: world.scripts[i],
 			plant: newPlant(world.models[i]), guests: newGuests(o.Guests, about.UUID), fates: map[int]fate{},
-		})
+		}
+		c.plant.joules = c.guests.recall(b.start, c.model.Power.Idle)
+		b.cards = append(b.cards, c)
 	}
 	return b
 }
