@@ -235,6 +235,11 @@ func (h *Hours) Look(now time.Time, book Book) {
 	if first && h.kept.At.IsZero() {
 		h.kept.At = now
 	}
+	if first {
+		for _, one := range h.leases { // also of those whose end is told after this look
+			one.from = later(one.from, h.kept.At)
+		}
+	}
 	for _, l := range book.Standing() {
 		one := h.leases[l.Fence]
 		if one == nil {
@@ -364,6 +369,14 @@ func (h *Hours) Changed(e *lease.Effect) {
 	h.advance(one, e.Time)
 	if e.After == nil {
 		delete(h.leases, l.Fence)
+		return
+	}
+	if e.After.Pool {
+		return // the next look finds what other leases have of it
+	}
+	one.has.Leased = promised(e.After).Leased // perhaps a look has found it already
+	if one.has.Leased < one.has.Measured {    // the next look knows better
+		one.has.Measured, one.has.Used = one.has.Leased, min(one.has.Used, one.has.Leased)
 	}
 }
 

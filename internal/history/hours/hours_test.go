@@ -175,6 +175,62 @@ func TestChangesOfALease(t *testing.T) {
 	book.held = []ledger.Held{standing(parked)}
 	h.Look(after(30), book)
 	check(t, h, Sum{Leases: 30, Leased: 14*100 + 11*300})
+	// Between two looks, it comes back, leaves again, and comes back to end.
+	h.Changed(&lease.Effect{Kind: lease.Resumed, Time: after(32), Before: parked, After: large})
+	h.Changed(&lease.Effect{Kind: lease.WasParked, Time: after(34), Before: large, After: parked})
+	h.Changed(&lease.Effect{Kind: lease.Resumed, Time: after(37), Before: parked, After: large})
+	h.Changed(&lease.Effect{Kind: lease.Released, Time: after(38), Before: large})
+	book.held = nil
+	h.Look(after(40), book)
+	check(t, h, Sum{Leases: 38, Leased: 14*100 + 11*300 + 3*300})
+}
+
+// A look finds a lease that is parked before it is told, and the lease ends before the next.
+func TestALookFindsAChangeFirst(t *testing.T) {
+	h, book := begun()
+	active, parked := of(1, 0, 300), of(1, 0, 300)
+	parked.State = lease.Parked
+	book.held = []ledger.Held{standing(active)}
+	h.Look(after(10), book)
+	book.held = []ledger.Held{standing(parked)}
+	h.Look(after(20), book)
+	h.Changed(&lease.Effect{Kind: lease.WasParked, Time: after(20), Before: active, After: parked})
+	h.Changed(&lease.Effect{Kind: lease.Released, Time: after(28), Before: parked})
+	book.held = nil
+	h.Look(after(30), book)
+	check(t, h, Sum{Leases: 28, Leased: 10 * 300})
+}
+
+// What a lease uses is not known of the time in which it is parked.
+func TestUseOfAParkedLease(t *testing.T) {
+	h, book := begun()
+	active, parked := of(1, 0, 300), of(1, 0, 300)
+	parked.State = lease.Parked
+	book.held = []ledger.Held{standing(active, 200)}
+	h.Look(after(10), book)
+	h.Changed(&lease.Effect{Kind: lease.WasParked, Time: after(12), Before: active, After: parked})
+	h.Changed(&lease.Effect{Kind: lease.Released, Time: after(18), Before: parked})
+	book.held = nil
+	h.Look(after(20), book)
+	check(t, h, Sum{Leases: 18, Leased: 12 * 300, Measured: 12 * 300, Used: 12 * 200})
+}
+
+// A lease of an earlier daemon ends while this one looks for the first time: the look does
+// not find it any more, and its end is told afterwards.
+func TestAnEndAroundTheFirstLook(t *testing.T) {
+	for kept, want := range map[float64]float64{0: 1, 10: 8} { // 0: nothing was kept, so it counts from the start of the daemon
+		h := New(func(p lease.Party) lease.Party { return p })
+		k := Kept{}
+		if kept > 0 {
+			k.At = after(kept)
+		}
+		h.Recall(k, after(17))
+		h.Replay(&lease.Effect{Kind: lease.Granted, Time: after(5), After: of(1, 5, 100)})
+		h.Look(after(20), &shelf{})
+		h.Changed(&lease.Effect{Kind: lease.Released, Time: after(18), Before: of(1, 5, 100)})
+		h.Look(after(30), &shelf{})
+		check(t, h, Sum{Leases: want, Leased: 100 * want})
+	}
 }
 
 // A pool and the leases from it together have what the pool has.
