@@ -39,8 +39,8 @@ QUOTA = 40  # GiB that Dmitri may hold
 MODELS = {"chat": "14GiB", "coder": "10GiB", "embedder": "2GiB"}
 
 # What the account holds against what was seen.
-REPORT = 0.5  # how much of a sum of the journal a report may lack or have besides
-ENERGY = 0.75  # the same of the energy seen: the counters of simulated GPUs begin anew with each daemon
+REPORT = 0.02  # how much of what the leases that have ended had a report may lack or have besides
+ENERGY = 0.05  # the same of the energy seen, twice a second
 ALIKE = 0.01  # by how much the reports over several lengths may differ
 JAIN = 0.9  # Jain's index of what people held who wanted more: 1 is equal shares
 TOLD = 100  # how many that waited have to be told a time
@@ -125,6 +125,7 @@ class Week:
         self.waited = set()  # user, id and time of each request that waited
         self.wanting = 0  # seconds in which everybody of `equals` wanted more
         self.held = collections.Counter()  # GiB seconds by user in that time
+        self.parked = collections.Counter()  # GiB hours by user that leases would have had that were parked
         self.most = self.quota = 0  # the most MiB that leases had on a GPU, and that Dmitri had
         self.joules = 0  # of all GPUs
         self.away = []  # from when until when the daemon was, because it was killed or replaced
@@ -303,11 +304,13 @@ def look(week):
     """Looks twice a second at who holds what and who waits, until the week is over and nobody does."""
     import berth
 
-    last, held, wanting, watts = time.monotonic(), {}, False, 0
+    last, held, parked, wanting, watts = time.monotonic(), {}, {}, False, 0
     while True:
         threading.Event().wait(0.5)
         since, last = last, time.monotonic()
         week.joules += watts * (last - since)
+        for user, mebibytes in parked.items():
+            week.parked[user] += mebibytes / 1024 * (last - since) / 3600
         if wanting:
             week.wanting += last - since
             for user, mebibytes in held.items():
@@ -316,11 +319,14 @@ def look(week):
             leases, gpus = berth.leases(), berth.status_all().gpus
         except berth.BerthError:
             continue  # the daemon is away; what was held is held
-        held, on = collections.Counter(), collections.Counter()
+        held, parked, on = collections.Counter(), collections.Counter(), collections.Counter()
         for lease in leases.leases:
-            for part in lease.parts if lease.state != "parked" else ():  # a parked lease holds nothing
-                held[lease.holder.user] += part.memory_mb
-                on[part.gpu] += part.memory_mb
+            for part in lease.parts:
+                if lease.state == "parked":  # it holds nothing
+                    parked[lease.holder.user] += part.memory_mb
+                else:
+                    held[lease.holder.user] += part.memory_mb
+                    on[part.gpu] += part.memory_mb
         wanting = week.equals() <= {one.holder.user for one in leases.waiting if not one.limit}
         for one in leases.waiting:
             key = one.holder.user, one.id, one.since
@@ -435,17 +441,18 @@ def jobs(week):
 
 
 def sums(week, past):
-    """Holds the report over several lengths against the integral of the journal, and its energy against what was seen."""
-    journal = collections.Counter()
+    """Holds the report over several lengths against the leases that have ended, and its energy against what was seen."""
+    had = collections.Counter()
+    had.subtract(week.parked)
     for one in past:
-        journal[one.holder.user] += sum(part.memory_mb for part in one.parts) / 1024 * (one.ended - one.granted).total_seconds() / 3600
+        had[one.holder.user] += sum(part.memory_mb for part in one.parts) / 1024 * (one.ended - one.granted).total_seconds() / 3600
     reports = [json.loads(week.machine.berth("report", "--since", since, "--json"))["period"] for since in ("1h", "1d", "7d", "30d")]
 
     def line(what, unit, said, true, tolerance):
         week.line(max(said) - min(said) <= ALIKE * max(said) and abs(said[0] / true - 1) <= tolerance, "report: %s %.3f %s by 1h and %.3f by 30d, %.1f %% of %.3f" % (
             what, said[0], unit, said[-1], 100 * said[0] / true, true), "100 %%, give or take %.0f %%" % (100 * tolerance))
 
-    for user, true in journal.most_common():
+    for user, true in had.most_common():
         said = [sum(one["leased_mb_hours"] for one in period["users"] if one["name"] == user) / 1024 for period in reports]
         line(title(week, user) + " held", "GiB·h", said, true, REPORT)
     line("the GPUs used", "Wh", [sum(one.get("energy_joules", 0) for one in period["gpus"]) / 3600 for period in reports], week.joules / 3600, ENERGY)
