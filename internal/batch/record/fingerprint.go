@@ -20,8 +20,9 @@ type Fingerprint struct {
 	Stream bool       `json:"stream,omitempty"` // whether it cannot be read again, so that nothing more is known
 	Files  int        `json:"files"`
 	Bytes  int64      `json:"bytes"`
-	Digest string     `json:"digest"`         // over all the files
-	Each   []FileMark `json:"each,omitempty"` // empty if there are many files
+	Digest string     `json:"digest"`           // over all the files
+	Commas string     `json:"commas,omitempty"` // digest of what separates the columns of each CSV file; earlier versions have none
+	Each   []FileMark `json:"each,omitempty"`   // empty if there are many files
 }
 
 // FileMark identifies one file.
@@ -46,7 +47,7 @@ func (s *Source) Fingerprint() (Fingerprint, error) {
 	if s.stream {
 		return f, nil
 	}
-	whole := sha256.New()
+	whole, commas := sha256.New(), sha256.New()
 	for _, file := range s.files {
 		mark := FileMark{Path: file.path, Size: file.stat.Size()}
 		var err error
@@ -54,11 +55,14 @@ func (s *Source) Fingerprint() (Fingerprint, error) {
 			return f, fmt.Errorf("input: %w", err)
 		}
 		fmt.Fprintf(whole, "%d %s\n", mark.Size, mark.Digest)
+		commas.Write([]byte{commaOf(file.path)})
 		if len(s.files) <= marksKept && s.format != Files {
 			f.Each = append(f.Each, mark)
 		}
 	}
-	f.Digest = sum(whole)
+	if f.Digest = sum(whole); s.format == CSV {
+		f.Commas = sum(commas)
+	}
 	return f, nil
 }
 
@@ -100,6 +104,8 @@ func (f Fingerprint) Difference(before Fingerprint) string {
 		return fmt.Sprintf("it was read as %s and is now read as %s", before.Format, f.Format)
 	case f.Files != before.Files:
 		return fmt.Sprintf("it was %s and now is %s", words.Count(before.Files, "file"), words.Count(f.Files, "file"))
+	case before.Commas != "" && f.Commas != before.Commas:
+		return "a file was renamed: in a .tsv tabs separate the columns, in others commas"
 	case f.Digest == before.Digest:
 		return ""
 	}

@@ -105,11 +105,15 @@ func (s *Source) advance() error {
 		return fmt.Errorf("input: %w", err)
 	}
 	s.name, s.closer = path, f
-	comma := byte(',')
+	return s.begin(f, commaOf(path))
+}
+
+// commaOf returns what separates the columns of a CSV file, by its name.
+func commaOf(path string) byte {
 	if strings.Contains(strings.ToLower(filepath.Base(path)), ".tsv") {
-		comma = '\t'
+		return '\t'
 	}
-	return s.begin(f, comma)
+	return ','
 }
 
 // Close closes the file that is open.

@@ -369,6 +369,20 @@ func TestFingerprint(t *testing.T) {
 	if d := mark(Spec{Paths: []string{filepath.Join(dir, "*.jsonl")}}).Difference(before); !strings.Contains(d, "was 1 file and now is 2 files") {
 		t.Errorf("one more file: %q", d)
 	}
+	commas, tabs := filepath.Join(dir, "table.csv"), filepath.Join(dir, "table.tsv")
+	write(t, commas, "a,b\n1,2\n")
+	before = mark(Spec{Paths: []string{commas}})
+	if err := os.Rename(commas, tabs); err != nil {
+		t.Fatal(err)
+	}
+	now := mark(Spec{Paths: []string{tabs}})
+	if d := now.Difference(before); !strings.Contains(d, "in a .tsv tabs") {
+		t.Errorf("other columns: %q", d)
+	}
+	before.Commas = "" // as an earlier version marked it
+	if d := now.Difference(before); d != "" {
+		t.Errorf("a mark of an earlier version: %q", d)
+	}
 }
 
 // Nothing that is read makes a record that is no JSON, and none is lost when
