@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berth-gpu/berth/internal/batch/chunk"
 	"github.com/berth-gpu/berth/internal/batch/record"
 )
 
@@ -176,5 +177,37 @@ func TestDepth(t *testing.T) {
 	}
 	if _, err := parseMessage([]byte(`{"type":"ready","protocol":1,"ahead":"soon"}`)); err == nil {
 		t.Error(`"ahead":"soon" is taken`)
+	}
+}
+
+// ended is a process that has ended.
+type ended struct{ Process }
+
+func (ended) Gone() <-chan struct{} {
+	gone := make(chan struct{})
+	close(gone)
+	return gone
+}
+func (ended) ExitStatus() (string, bool) { return "signal: segmentation fault", true }
+func (ended) LastOutput() string         { return "" }
+
+// A worker dies with batches of four, four and four records. If it reads ahead, it may have
+// been at work on the second one while it wrote what came of the first.
+func TestWhichBatchMayBeToBlame(t *testing.T) {
+	for _, c := range []struct {
+		ahead bool
+		cause chunk.Cause
+		want  int // records that are tried in smaller batches
+	}{{false, chunk.Died, 4}, {true, chunk.Died, 8}, {true, chunk.Nonsense, 4}} {
+		r := &Run{stock: newStock(Options{Batch: 8})}
+		r.changed.L = &r.mu
+		w := &worker{run: r, grant: &Grant{}, card: &card{}, proc: &process{Process: ended{}}, ahead: c.ahead}
+		for i := range 3 {
+			w.flight = append(w.flight, &group{records: make([]record.Record, 4), id: int64(i)})
+		}
+		_ = w.conclude(&failure{c.cause, ""})
+		if r.stock.pending != c.want || r.stock.pool.Len() != 12-c.want {
+			t.Errorf("%+v: %d records are suspects, and %d are not", c, r.stock.pending, r.stock.pool.Len())
+		}
 	}
 }

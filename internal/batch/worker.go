@@ -93,7 +93,8 @@ func (r *Run) runWorker(ctx context.Context, name string, g *Grant, c *card) err
 }
 
 // conclude gives back what the worker did not finish. Workers answer batches in order, so
-// only the oldest can be to blame.
+// only the oldest can be to blame, or the one after it if the worker died: one that reads
+// ahead may have begun that while it wrote what came of the oldest.
 func (w *worker) conclude(err error) error {
 	if w.isReady {
 		w.run.mu.Lock()
@@ -114,7 +115,7 @@ func (w *worker) conclude(err error) error {
 		cause, text = f.cause, f.text
 	}
 	for i, g := range w.flight {
-		if i > 0 {
+		if i > 1 || i == 1 && !(w.ahead && cause == chunk.Died) {
 			cause = chunk.Withdrawn
 		}
 		w.giveBack(g, cause, text)
