@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -241,6 +242,11 @@ func listenSocket(c config.Daemon, group int, warn func(string)) (*ownSocket, er
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket {
 		return nil, fmt.Errorf("%s is no socket, and berth removes nothing else: move it away, or choose another path with --socket", path)
 	}
+	alone, err := startAlone(path)
+	if err != nil {
+		return nil, err
+	}
+	defer alone.Close()
 	conn, err := net.Dial("unix", path)
 	if err == nil {
 		_ = conn.Close()
@@ -283,6 +289,23 @@ func listenSocket(c config.Daemon, group int, warn func(string)) (*ownSocket, er
 		return nil, errors.Join(fmt.Errorf("set the mode of the socket: %w", err), own.Close())
 	}
 	return own, nil
+}
+
+// startAlone keeps other daemons from taking a socket over until the lock is closed. Of two
+// that start at the same time, the later would remove the socket that the other one has
+// just made.
+func startAlone(socket string) (io.Closer, error) {
+	f, err := os.OpenFile(socket+".lock", os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock the socket: %w", err)
+	}
+	switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return nil, errors.Join(fmt.Errorf("another daemon starts on %s just now: give this one another --socket and --state-dir", socket), f.Close())
+	case err != nil:
+		return nil, errors.Join(fmt.Errorf("lock %s: %w (choose a file system with locks with --socket)", f.Name(), err), f.Close())
+	}
+	return f, nil
 }
 
 // makePassable makes a folder and its parents, so that every user can enter them whatever

@@ -115,6 +115,28 @@ func TestSocketBelongsToTheDaemon(t *testing.T) {
 			t.Errorf("the file has %q, %v", text, err)
 		}
 	})
+	t.Run("another daemon starts", func(t *testing.T) {
+		folder := t.TempDir()
+		other, err := startAlone(filepath.Join(folder, "s"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := listen(folder); err == nil || !strings.Contains(err.Error(), "starts on") {
+			t.Errorf("while another daemon starts: %v", err)
+		}
+		if err := other.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the lock stays with nobody
+			l, err := listen(folder)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 	t.Run("the socket of another daemon stays", func(t *testing.T) {
 		folder := t.TempDir()
 		first, err := listen(folder)
