@@ -163,7 +163,7 @@ func (f *Front) choose(way route.Way, kept *held, body io.Reader, who caller) (s
 		return "", refusal(http.StatusForbidden, "forbidden", "%s may not use the service %s. Its setting users says who may.", called(who.User), name)
 	}
 	if route.Private(way.Path, told.Refuse) {
-		return "", refusal(http.StatusForbidden, "private_path", "Only berth itself calls %s of the service %s: it moves the model. berth stop and berth start do that for people.", way.Path, name)
+		return "", refusal(http.StatusForbidden, "private_path", "The front does not pass %s on: it moves the model of the service %s, or changes its server for everybody. berth stop and berth start move the model; for the rest, call the port of the server itself.", way.Path, name)
 	}
 	return name, nil
 }

@@ -107,7 +107,8 @@ func checkPath(escaped string) *Refusal {
 }
 
 // Private reports whether a path ends like one of a server's own calls for sleep, load and
-// unload, or like one of more. Only berth makes these calls.
+// unload, or for other weights, caches or pauses, which change it for everybody who uses it,
+// or like one of more. Berth makes those of the first kind, and nobody the others.
 func Private(escaped string, more []string) bool {
 	decoded, err := url.PathUnescape(escaped)
 	if err != nil {
@@ -120,13 +121,20 @@ func Private(escaped string, more []string) bool {
 			return true
 		}
 	}
-	switch last := asked[strings.LastIndexByte(asked, '/')+1:]; last {
+	last := asked[strings.LastIndexByte(asked, '/')+1:]
+	switch last {
 	// These are the calls of vLLM, SGLang, Aphrodite, TabbyAPI and llama.cpp.
 	case "sleep", "wake_up", "collective_rpc", "reset_prefix_cache", "release_memory_occupation", "resume_memory_occupation",
-		"load_model", "unload_model", "load", "unload":
+		"load_model", "unload_model", "load", "unload",
+		"reset_mm_cache", "reset_encoder_cache", "flush_cache", "clear_hicache_storage_backend", "pause_generation", "continue_generation",
+		"abort_request", "abort_requests", "scale_elastic_ep", "slow_down", "set_internal_state", "freeze_gc", "configure_logging", "start_profile", "stop_profile":
 		return true
+	case "pause", "resume": // other programs have these, too, but those that sleep are servers of models
+		return len(more) > 0
 	}
-	return false
+	return slices.ContainsFunc([]string{"init_weight", "start_weight", "update_weight", "finish_weight", "reload_weight", "destroy_weight"}, func(begin string) bool {
+		return strings.HasPrefix(last, begin)
+	})
 }
 
 // Ignored reports whether a path matches one of these patterns, in which * stands for any

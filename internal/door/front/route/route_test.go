@@ -44,10 +44,14 @@ func TestPrivatePaths(t *testing.T) {
 	for path, want := range map[string]bool{
 		"/sleep": true, "/prefix/sleep/": true, "//sleep": true, "/SLEEP": true, "/%73leep": true, "/sleepy": false, "/is_sleeping": false, "/a/my/nap": true, "/nap": false, "/rest": true,
 		"/v1/load_model": true, "/models/unload": true, "/v1/chat/completions": false, "/": false, "/%zz": true, "/wake_up": true, "/release_memory_occupation": true,
+		"/update_weights_from_disk": true, "/v1/init_weights_update_group": true, "/flush_cache": true, "/pause": true, "/weight_info": false,
 	} {
 		if Private(path, own) != want {
 			t.Errorf("%s: %v", path, !want)
 		}
+	}
+	if Private("/pause", nil) {
+		t.Error("/pause of a program that cannot sleep")
 	}
 	for path, want := range map[string]bool{"/a.js": true, "/a/b.js": true, "/ws/1": true, "/a.css": false} {
 		if Ignored(path, []string{"*.js", "/ws/*"}) != want {
