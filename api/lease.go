@@ -86,6 +86,8 @@ type LeaseRequest struct {
 
 	Pool     bool   `json:"pool,omitempty" doc:"The lease is a pool on one device: its memory is for leases of the same user that name it as from_pool."`
 	FromPool string `json:"from_pool,omitempty" maxLength:"128" doc:"The id of a pool of the same user: the lease takes its memory from there and gives it back when it ends. It is granted at once or refused, whoever waits. It has no slots, and is a child of the pool."`
+
+	ParentFence uint64 `json:"parent_fence,omitempty" doc:"The fence of the parent: a job of the user may run under a lease with the same id as another one of the user, which the id alone means."`
 }
 
 // Holds returns how much memory of a part counts for the lease itself: nothing while it is

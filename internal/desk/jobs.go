@@ -282,7 +282,7 @@ func leaseOf(by *Caller, s *job.Spec) (errs lease.FieldErrors) {
 		field string
 		set   bool
 	}{
-		{"id", l.ID != ""}, {"parent", l.Parent != ""}, {"pool", l.Pool}, {"from_pool", l.FromPool != ""}, {"binding", l.Binding != ""}, {"pid", l.PID != 0}, {"ttl_seconds", l.TTL.Known()},
+		{"id", l.ID != ""}, {"parent", l.Parent != ""}, {"parent_fence", l.ParentFence != 0}, {"pool", l.Pool}, {"from_pool", l.FromPool != ""}, {"binding", l.Binding != ""}, {"pid", l.PID != 0}, {"ttl_seconds", l.TTL.Known()},
 		{"unit", l.Unit != ""}, {"scope", len(l.Scope) > 0}, {"parts", len(l.Parts) > 0}, {"admitted", l.Admitted},
 	} {
 		if f.set {

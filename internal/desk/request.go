@@ -51,7 +51,7 @@ func (d *Leases) resolve(by *Caller, w *wish) (resolved, error) {
 	}
 	r := resolved{
 		Request: lease.Request{
-			ID: w.ID, Run: w.run, Parent: says.parent, FromPool: w.FromPool != "", Holder: holder, By: by.Actor, Again: w.again, Repeated: by.Repeated || w.run != (lease.Run{}),
+			ID: w.ID, Run: w.run, Parent: says.parent, ParentFence: says.fence, FromPool: w.FromPool != "", Holder: holder, By: by.Actor, Again: w.again, Repeated: by.Repeated || w.run != (lease.Run{}),
 			Binding: bound, Implied: w.implied, TTL: lease.Seconds(w.TTL.Or(0)), TimeLimit: lease.Seconds(w.TimeLimit.Or(0)),
 			GPUs: w.GPUs, Memory: memory, Slots: says.slots, Where: choice.where, Only: w.only, Preferred: choice.preferred, Policy: w.Policy,
 			AskedPriority: w.Priority, Limits: d.people.limitsOf(by, holder), Draw: d.memory.draw(holder),
@@ -80,6 +80,9 @@ func (d *Leases) where(w *wish) (c choice, err error) {
 	}
 	if bad := words.TextProblem(w.Name); w.Name != "" && bad != "" {
 		wrong("name", bad)
+	}
+	if w.ParentFence != 0 && w.Parent == "" {
+		wrong("parent_fence", "is set without parent; give the id of that lease too")
 	}
 	if len(w.Optimize) > 0 && len(w.Scope) == 0 {
 		wrong("optimize", "is for a lease with a scope; use parkable, or services.NAME.parkable and shrinkable")
@@ -125,17 +128,17 @@ func (d *Leases) where(w *wish) (c choice, err error) {
 // used, if the user says nothing. Where nothing was learned, the program gets a device
 // alone, or what its parent has; where something was, it gets a lease of its own.
 func (d *Leases) plain(w *wish, learned bool) extent {
-	says := extent{exclusive: w.Exclusive, parent: w.Parent, slots: w.Slots.Or(1)}
+	says := extent{exclusive: w.Exclusive, parent: w.Parent, fence: w.ParentFence, slots: w.Slots.Or(1)}
 	switch {
 	case w.FromPool != "":
 		return extent{parent: w.FromPool, slots: w.Slots.Or(0)}
 	case w.Pool: // it is memory for others
-		return extent{parent: w.Parent, exclusive: w.Exclusive, slots: w.Slots.Or(0)}
+		return extent{parent: w.Parent, fence: w.ParentFence, exclusive: w.Exclusive, slots: w.Slots.Or(0)}
 	}
 	launched := w.Learned && w.Memory == 0 && w.Enforce != ""
 	switch {
 	case launched && learned && w.Parent != "" && says.slots == 0:
-		says.parent, says.slots = "", 1
+		says.parent, says.fence, says.slots = "", 0, 1
 	case launched && !learned && w.Parent == "" && !w.Slots.Known():
 		says.exclusive = d.config().GPU.Plain == "whole"
 	}

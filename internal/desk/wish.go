@@ -116,6 +116,7 @@ type choice struct {
 type extent struct {
 	exclusive bool
 	parent    string
+	fence     uint64 // of the parent; 0 if its id says which it is
 	slots     int
 }
 

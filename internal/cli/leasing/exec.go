@@ -85,11 +85,7 @@ func (o *execOptions) run(ctx context.Context, command []string) error {
 		return err
 	}
 	defer c.Close()
-	if id, fence, nested := o.request.Around(o.Environ); nested {
-		if around, err := c.Lease(ctx, id); err == nil && around.Fence == fence && around.State == "active" {
-			o.request.Within(id)
-		}
-	}
+	o.nest(ctx, c)
 	program, err := programs.NewExec(o.request, command, o.Environ, cmp.Or(o.Socket, o.Getenv("BERTH_SOCKET")))
 	if err != nil {
 		return err
@@ -105,6 +101,25 @@ func (o *execOptions) run(ctx context.Context, command []string) error {
 		fmt.Fprintln(o.Err, "berth: "+term.Clean(granted.Note))
 	}
 	return o.become(program.File, command, program.Environment(granted))
+}
+
+// nest makes a plain request one for a child of the lease in which the command runs, if that
+// still stands.
+func (o *execOptions) nest(ctx context.Context, c *client.Client) {
+	id, fence, nested := o.request.Around(o.Environ)
+	if !nested {
+		return
+	}
+	within := o.request
+	within.Within(id)
+	around, err := c.Lease(ctx, id)
+	if err == nil && around.Fence != fence { // a job runs it, and its user has a lease with the id of the job
+		within.ParentFence, around.State = fence, "active"
+		_, err = c.Explain(ctx, within.LeaseRequest) // refused if the lease of the job has ended, or by an older daemon
+	}
+	if err == nil && around.State == "active" {
+		o.request = within
+	}
 }
 
 // take asks for the lease and waits for it.

@@ -1449,6 +1449,8 @@ export interface LeaseRequest {
   pool?: boolean;
   /** The id of a pool of the same user: the lease takes its memory from there and gives it back when it ends. It is granted at once or refused, whoever waits. It has no slots, and is a child of the pool. */
   from_pool?: string;
+  /** The fence of the parent: a job of the user may run under a lease with the same id as another one of the user, which the id alone means. */
+  parent_fence?: number;
 }
 
 // LeaseShare is the part of a request on one device.
