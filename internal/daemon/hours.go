@@ -9,6 +9,7 @@ import (
 	"github.com/berth-gpu/berth/internal/file/inventory"
 	"github.com/berth-gpu/berth/internal/history/hours"
 	"github.com/berth-gpu/berth/internal/history/series"
+	"github.com/berth-gpu/berth/internal/process"
 )
 
 // keepHoursEvery is how often the sums are written while nothing changes: the next daemon
@@ -39,7 +40,8 @@ func (d *Daemon) openHours(o Options) {
 		d.added.last = kept
 		return nil
 	}))
-	d.hours.Recall(d.added.last, time.Now())
+	now := time.Now()
+	d.hours.Recall(d.added.last, now, now.Add(-process.Uptime()))
 }
 
 // addUp adds up what users and services had until now. It writes the sums before anybody

@@ -511,7 +511,7 @@ func (l *lab) follow(names *Names) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h, book := hours.New(names.Label), lease.New()
-	h.Recall(l.kept, time.Now())
+	h.Recall(l.kept, time.Now(), time.Time{})
 	for _, entry := range l.entries {
 		_, effect, err := book.Follow(entry)
 		if err != nil {

@@ -2,8 +2,9 @@
 //
 // Its sums are exact, however short a lease is: it counts from its grant to its end, and
 // with what it has meanwhile. They go on after a restart: the daemon keeps them with the
-// time that they are of, and counts what the journal says of the time since then. Only of
-// memory in use and of waiting nothing is known while no daemon runs.
+// time that they are of, and counts what the journal says of the time since then, as far as
+// the machine ran. Only of memory in use and of waiting nothing is known while no daemon
+// runs.
 //
 // No clock and no I/O.
 package hours
@@ -113,13 +114,14 @@ func New(label func(lease.Party) lease.Party) *Hours {
 	return &Hours{label: label, sums: map[whose]*Sum{}, shown: map[whose]Sum{}, leases: map[uint64]*held{}}
 }
 
-// Recall makes the sums go on from those of an earlier daemon. Call it before anything
-// else.
-func (h *Hours) Recall(kept Kept, now time.Time) {
+// Recall makes the sums go on from those of an earlier daemon. Nobody held anything from
+// the time of those until the machine has booted. Call Recall before anything else.
+func (h *Hours) Recall(kept Kept, now, booted time.Time) {
 	h.kept, h.began = kept, now
 	if away := now.Sub(kept.At); away < 0 || away > longestStop {
 		h.kept.At = now
 	}
+	h.kept.At = later(h.kept.At, booted)
 }
 
 // Users returns the sums of the users who had something since the daemon started, as of

@@ -101,7 +101,7 @@ func TestSumsGoOn(t *testing.T) {
 	now := []ledger.Held{standing(stood), taken, standing(child), standing(larger)}
 	start := func(kept Kept, began float64) *Hours {
 		again := New(func(p lease.Party) lease.Party { return p })
-		again.Recall(kept, after(began))
+		again.Recall(kept, after(began), after(-7200))
 		for _, e := range journal {
 			again.Replay(&e)
 		}
@@ -153,11 +153,33 @@ func TestSumsGoOn(t *testing.T) {
 	}
 	// Sums of those who have nothing go on when they do.
 	idle := New(func(p lease.Party) lease.Party { return p })
-	idle.Recall(kept, after(20))
+	idle.Recall(kept, after(20), after(-7200))
 	idle.Look(after(20), &shelf{})
 	if _, there := idle.Services()["chat"]; there || idle.Keep().Users["ann"] != was || idle.Before(false, "ann") != was {
 		t.Errorf("%+v are kept", idle.Keep())
 	}
+}
+
+// Nobody holds anything of a machine that is off: a daemon that comes after a reboot counts
+// from that on.
+func TestOffMachine(t *testing.T) {
+	h, book := begun()
+	process, named := of(1, 0, 100), of(2, 0, 10)
+	book.held = []ledger.Held{standing(process), standing(named)}
+	h.Look(after(10), book)
+	was, day := h.Users()["ann"], 24*3600.0
+	again := New(func(p lease.Party) lease.Party { return p })
+	again.Recall(h.Keep(), after(day+60), after(day))
+	again.Replay(&lease.Effect{Kind: lease.Granted, Time: after(0), After: process})
+	again.Replay(&lease.Effect{Kind: lease.Granted, Time: after(0), After: named})
+	again.Changed(&lease.Effect{Kind: lease.Released, Time: after(day + 61), Before: process})
+	again.Look(after(day+65), &shelf{held: []ledger.Held{standing(named)}})
+	check(t, again, Sum{Leases: was.Leases + 61 + 65, Leased: was.Leased + 61*100 + 65*10})
+	again.Missed(func(at time.Time, users, _ map[string]Sum) {
+		if at.Before(after(day)) {
+			t.Errorf("at %v, while the machine was off, the sums were %+v", at, users)
+		}
+	})
 }
 
 // A lease has what it had before it was resized or parked up to then.
