@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/inventory"
+	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/history/hours"
 	"github.com/berth-gpu/berth/internal/history/series"
 	"github.com/berth-gpu/berth/internal/process"
@@ -40,6 +41,9 @@ func (d *Daemon) openHours(o Options) {
 		d.added.last = kept
 		return nil
 	}))
+	if energy.OfOlder(o.state(inventory.Energy)) { // that daemon has stored sums that began at 0, and are not in these
+		d.added.last = hours.Kept{}
+	}
 	now := time.Now()
 	d.hours.Recall(d.added.last, now, now.Add(-process.Uptime()))
 }

@@ -27,7 +27,7 @@ type document struct {
 	Leases   map[uint64]*use   `json:"leases"`  // by fence
 	Accounts []account         `json:"accounts"`
 	Services map[string]Amount `json:"services,omitempty"` // by label
-	Users    map[string]Amount `json:"users,omitempty"`    // by label
+	Users    map[string]Amount `json:"users"`              // by label; berth 0.1.0 has none, see OfOlder
 }
 
 type account struct {
@@ -39,6 +39,17 @@ func newState(path string) *file.State[json.RawMessage] {
 	return file.NewState[json.RawMessage](path, file.StateOptions{
 		What: "how much energy was used", Version: 1, Lost: "How much energy was used before is lost, and sums begin anew.",
 	})
+}
+
+// OfOlder reports whether the last daemon that wrote the file at path was of a version of
+// berth that keeps no sums of users.
+func OfOlder(path string) (older bool) {
+	_ = newState(path).Read(func(text json.RawMessage) error { // Open reports what is wrong with it
+		var d document
+		older = json.Unmarshal(text, &d) == nil && d.Users == nil
+		return nil
+	})
+	return older
 }
 
 // Open reads the file at path, or begins one there. It sets a damaged file aside, and

@@ -229,6 +229,28 @@ func TestSurvivesARestart(t *testing.T) {
 	}
 }
 
+// A file tells whether a daemon without sums of users has written it, also where no user used
+// anything.
+func TestOfOlder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "energy.json")
+	if OfOlder(path) {
+		t.Error("a file that is not there is of an older berth")
+	}
+	if err := os.WriteFile(path, []byte(`{"version":1,"devices":{},"leases":{},"accounts":[]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if !OfOlder(path) {
+		t.Error("a file of an older berth is not known")
+	}
+	k, damage := Open(path, Options{})
+	if damage != nil {
+		t.Fatal(damage)
+	}
+	if err := k.write(); err != nil || OfOlder(path) {
+		t.Errorf("what this berth writes is of an older one, %v", err)
+	}
+}
+
 func TestFilesThatMakeNoSense(t *testing.T) {
 	for name, text := range map[string]string{
 		"no JSON":         `{`,
