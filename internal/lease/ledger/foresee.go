@@ -22,7 +22,7 @@ type Foreseen struct {
 	At time.Time // zero if that is not known
 
 	// If At is zero: a lease that is in the way, or may be, and of which nobody knows
-	// when it ends. It is nil if none is.
+	// when it ends. It is nil if none is, or if users ask again: then nobody looks for it.
 	Because *lease.Lease
 
 	Leaves bool // if At is zero: the request reaches its deadline before
@@ -110,7 +110,7 @@ func (l *Ledger) forward(now time.Time, lasts Lasts, come Demand, pending map[le
 	because := p.endless()
 	for k := range p.pending {
 		f := Foreseen{Because: because, Passable: p.passable[k]}
-		if r := p.book.Request(k); r != nil { // one to grow leaves with its lease
+		if r := p.book.Request(k); r != nil && come == Nobody { // one to grow leaves with its lease
 			f.Because = cmp.Or(p.endlessBefore(r), p.endlessWhere(r), because)
 		}
 		p.found[k] = f
@@ -299,6 +299,9 @@ func (p *play) endless() *lease.Lease {
 		return p.unending
 	}
 	p.unending, p.looked = nil, true
+	if p.come == Again {
+		return nil
+	}
 	for _, held := range p.book.Leases() {
 		if held.State != lease.Parked && p.ending[held.Key()] == 0 {
 			p.unending = held

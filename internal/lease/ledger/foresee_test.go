@@ -228,7 +228,7 @@ func TestForeseeWhoMayBePassed(t *testing.T) {
 		if !alone.Passable || !alone.At.Equal(now.Add(time.Hour)) {
 			t.Errorf("nobody comes: %+v", alone)
 		}
-		if !busy.Passable || !busy.At.IsZero() && !busy.At.After(alone.At) {
+		if !busy.Passable || !busy.At.IsZero() && !busy.At.After(alone.At) || busy.Because != nil {
 			t.Errorf("they ask again: %+v", busy)
 		}
 	})
