@@ -34,6 +34,11 @@ type known struct {
 	seen   int64
 }
 
+// lateWindows is how many half-minutes before the one that is being collected may get
+// samples. A daemon that comes after one that was killed stores what it missed, and goes on
+// with the half-minute of the kill.
+const lateWindows = 10
+
 // lateWindow is a half-minute that had ended when its samples came.
 type lateWindow struct {
 	end    int64

@@ -188,6 +188,27 @@ func TestSamplesThatComeLate(t *testing.T) {
 	}
 }
 
+// A daemon that comes after one that was killed stores first what it missed, and then more of
+// the half-minute of the kill, of which nothing is lost.
+func TestHalfMinuteOfAKill(t *testing.T) {
+	dir := t.TempDir()
+	p, _ := open(t, dir, usual)
+	fill(t, p, noon, noon.Add(33*time.Second), time.Second)
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p, _ = open(t, dir, usual)
+	if err := p.Write(noon.Add(29*time.Second+time.Millisecond), []series.Sample{sample("held_total", series.Counter, 7)}); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, p, noon.Add(33*time.Second), noon.Add(91*time.Second), time.Second)
+	ms := func(after time.Duration) int64 { return noon.Add(after).UnixMilli() }
+	want := []point{{ms(30 * time.Second), 29}, {ms(60 * time.Second), 59}, {ms(90 * time.Second), 89}}
+	if got := read(t, p, "gpu_load:max", noon, noon.Add(time.Hour)); !slices.Equal(got, want) {
+		t.Errorf("the most of the half-minutes is %v, want %v", got, want)
+	}
+}
+
 // The number of series is bounded, and those that no longer come make room.
 func TestSeriesAreBounded(t *testing.T) {
 	var ls catalog

@@ -37,7 +37,7 @@ func (p *Past) store(at time.Time, list []series.Sample) (err error) {
 	if err := p.setClock(t); err != nil {
 		return err
 	}
-	if end := windowEnd(t); end != p.window {
+	if end := windowEnd(t); end > p.window || p.window-end > lateWindows*step { // else more may come for the half-minute that is being collected
 		if err := p.condense(); err != nil {
 			return err
 		}
