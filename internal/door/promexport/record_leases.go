@@ -32,6 +32,7 @@ type leaseValue struct {
 
 // youth is what was read of a lease since its grant, before it has series.
 type youth struct {
+	user string
 	at   []time.Time
 	read [][]leaseValue
 	seen uint64 // the round in which it was read last
@@ -67,13 +68,13 @@ func (s *leaseSlots) room(user string) bool {
 func (s *leaseSlots) note(l *ledger.Held, now time.Time, round uint64, read []leaseValue) {
 	y := s.young[l.Fence]
 	if y == nil {
-		if len(s.young) >= leaseMost || !s.room(l.Holder.User) {
+		if len(s.young) >= leaseMost || !s.room(l.Holder.User) || s.youngOf(l.Holder.User) >= leaseOfUser {
 			return
 		}
 		if s.young == nil {
 			s.young = map[uint64]*youth{}
 		}
-		y = &youth{}
+		y = &youth{user: l.Holder.User}
 		s.young[l.Fence] = y
 		granted := slices.DeleteFunc(slices.Clone(read), func(r leaseValue) bool { return r.name != leaseMetrics[0].Name })
 		y.at, y.read = append(y.at, l.Granted), append(y.read, granted)
@@ -82,6 +83,16 @@ func (s *leaseSlots) note(l *ledger.Held, now time.Time, round uint64, read []le
 	if len(y.at) <= mostYoung && now.After(y.at[len(y.at)-1]) { // the clock may have gone back
 		y.at, y.read = append(y.at, now), append(y.read, read)
 	}
+}
+
+// youngOf returns how many leases of a user are kept that are too young for series.
+func (s *leaseSlots) youngOf(user string) (n int) {
+	for _, y := range s.young {
+		if y.user == user {
+			n++
+		}
+	}
+	return n
 }
 
 // take reports whether a lease has a place, and gives it one if any is left.

@@ -17,6 +17,7 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/history/series"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/ledger"
 )
 
 // written writes samples as the page does, without the labels of the store.
@@ -250,6 +251,22 @@ func TestSeriesOfLeasesAreBounded(t *testing.T) {
 	s.clear(now)
 	if got := take("bob", 1); got != 1 || len(s.ofUser) != 1 {
 		t.Errorf("no place is free after an hour: %v", fmt.Sprint(s.ofUser))
+	}
+}
+
+// Nobody keeps the beginnings of the leases of others from being remembered either.
+func TestYoungLeasesAreBounded(t *testing.T) {
+	var s leaseSlots
+	now := time.Now()
+	for fence := range uint64(1000) {
+		user := "mallory"
+		if fence == 999 {
+			user = "anna"
+		}
+		s.note(&ledger.Held{Lease: &lease.Lease{Fence: fence, Granted: now, Holder: lease.Holder{User: user}}}, now, 1, nil)
+	}
+	if mallory, anna := s.youngOf("mallory"), s.youngOf("anna"); mallory != leaseOfUser || anna != 1 {
+		t.Errorf("%d leases of mallory are remembered, and %d of anna", mallory, anna)
 	}
 }
 
