@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -85,7 +86,9 @@ func (o *execOptions) run(ctx context.Context, command []string) error {
 		return err
 	}
 	defer c.Close()
-	o.nest(ctx, c)
+	if err := o.nest(ctx, c); err != nil {
+		return err
+	}
 	program, err := programs.NewExec(o.request, command, o.Environ, cmp.Or(o.Socket, o.Getenv("BERTH_SOCKET")))
 	if err != nil {
 		return err
@@ -104,11 +107,12 @@ func (o *execOptions) run(ctx context.Context, command []string) error {
 }
 
 // nest makes a plain request one for a child of the lease in which the command runs, if that
-// still stands.
-func (o *execOptions) nest(ctx context.Context, c *client.Client) {
+// still stands. Where that cannot be learned now, nest fails: the command would wait for a
+// GPU alone, perhaps for the one that the lease around it has.
+func (o *execOptions) nest(ctx context.Context, c *client.Client) error {
 	id, fence, nested := o.request.Around(o.Environ)
 	if !nested {
-		return
+		return nil
 	}
 	within := o.request
 	within.Within(id)
@@ -117,9 +121,13 @@ func (o *execOptions) nest(ctx context.Context, c *client.Client) {
 		within.ParentFence, around.State = fence, "active"
 		_, err = c.Explain(ctx, within.LeaseRequest) // refused if the lease of the job has ended, or by an older daemon
 	}
+	if problem := (*api.Problem)(nil); errors.As(err, &problem) && problem.Status < http.StatusInternalServerError && problem.Status != http.StatusTooManyRequests {
+		return nil
+	}
 	if err == nil && around.State == "active" {
 		o.request = within
 	}
+	return err
 }
 
 // take asks for the lease and waits for it.

@@ -18,7 +18,9 @@ func TestNest(t *testing.T) {
 		lease  api.Lease // with the id; without one if the fence is 0
 		stands uint64    // the fence of the lease around the command
 		older  bool      // the daemon, which knows no fences of parents
+		status int       // of a refusal of every question
 		want   string
+		fails  bool
 	}{
 		"it stands":                {lease: api.Lease{Fence: 7, State: "active"}, stands: 7, want: "job-1"},
 		"it is parked":             {lease: api.Lease{Fence: 7, State: "parked"}, stands: 7},
@@ -26,6 +28,9 @@ func TestNest(t *testing.T) {
 		"its id means another one": {lease: api.Lease{Fence: 9, State: "parked"}, stands: 7, want: "job-1 of 7"},
 		"its id is another's now":  {lease: api.Lease{Fence: 9, State: "active"}},
 		"the daemon is older":      {lease: api.Lease{Fence: 9, State: "active"}, stands: 7, older: true},
+		"it may not ask":           {status: http.StatusForbidden},
+		"too much is under way":    {status: http.StatusTooManyRequests, fails: true},
+		"the daemon stops":         {status: http.StatusServiceUnavailable, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			refuse := func(w http.ResponseWriter, p api.Problem) {
@@ -37,6 +42,8 @@ func TestNest(t *testing.T) {
 				var asked api.LeaseRequest
 				_ = json.NewDecoder(r.Body).Decode(&asked)
 				switch {
+				case c.status != 0:
+					refuse(w, api.Problem{Status: c.status, Code: "refused"})
 				case r.URL.Path == "/api/leases/job-1" && c.lease.Fence == 0:
 					refuse(w, api.Problem{Status: http.StatusNotFound, Code: "unknown_allocation"})
 				case r.URL.Path == "/api/leases/job-1":
@@ -54,7 +61,9 @@ func TestNest(t *testing.T) {
 				t.Fatal(err)
 			}
 			o := execOptions{Console: &console.Console{Env: console.Env{Environ: []string{"BERTH_LEASE=job-1", "BERTH_FENCE=7"}}}}
-			o.nest(t.Context(), asks)
+			if err := o.nest(t.Context(), asks); (err != nil) != c.fails {
+				t.Error(err)
+			}
 			got := o.request.Parent
 			if o.request.ParentFence != 0 {
 				got += fmt.Sprint(" of ", o.request.ParentFence)
