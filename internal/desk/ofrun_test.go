@@ -39,19 +39,19 @@ func TestTheLeaseOfAJobIsTheJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	within := api.LeaseRequest{ID: "within", Parent: j.ID, ParentFence: of.Fence, Slots: gpu.Some(0), Binding: "named", Timeout: gpu.Some(0.0)}
-	child, err := w.Acquire(t.Context(), by, within)
+	child, err := w.Leases.Acquire(t.Context(), by, within)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if held := w.Ledger.Lease(lease.Key{Owner: key.Owner, ID: child.ID}, child.Fence); held == nil || held.ParentFence != of.Fence {
+	if held := w.parts.Ledger.Lease(lease.Key{Owner: key.Owner, ID: child.ID}, child.Fence); held == nil || held.ParentFence != of.Fence {
 		t.Errorf("%+v is no child of the job's lease, which has fence %d", held, of.Fence)
 	}
 	within.ID, within.ParentFence = "later", of.Fence+1000
-	if _, err := w.Acquire(t.Context(), by, within); codeOf(err) != "no_parent" {
+	if _, err := w.Leases.Acquire(t.Context(), by, within); codeOf(err) != "no_parent" {
 		t.Errorf("a child of a lease that is not there: %v", err)
 	}
 	within.Parent = ""
-	if _, err := w.Acquire(t.Context(), by, within); codeOf(err) != "invalid_request" {
+	if _, err := w.Leases.Acquire(t.Context(), by, within); codeOf(err) != "invalid_request" {
 		t.Errorf("a fence without an id: %v", err)
 	}
 	for what, do := range map[string]func() error{

@@ -246,7 +246,7 @@ func TestAnEndAroundTheFirstLook(t *testing.T) {
 		if kept > 0 {
 			k.At = after(kept)
 		}
-		h.Recall(k, after(17))
+		h.Recall(k, after(17), time.Time{})
 		h.Replay(&lease.Effect{Kind: lease.Granted, Time: after(5), After: of(1, 5, 100)})
 		h.Look(after(20), &shelf{})
 		h.Changed(&lease.Effect{Kind: lease.Released, Time: after(18), Before: of(1, 5, 100)})
