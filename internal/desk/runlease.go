@@ -43,10 +43,21 @@ func (l runLeases) Acquire(ctx context.Context, a run.Ask) (_ api.Lease, err err
 		w.Timeout = gpu.Some(max(min(left, lease.MaxWait).Seconds(), 0))
 	}
 	got, err := l.leases.acquire(ctx, &by, w)
-	if late := (*placement.TimeoutError)(nil); bounded && errors.As(err, &late) || bounded && err != nil && time.Since(a.Since) >= longest {
+	if bounded && err != nil && hasWaited(err, time.Since(a.Since) >= longest) {
 		return api.Lease{}, fmt.Errorf("%w: there was no room within %s", run.ErrWaited, words.Duration(longest))
 	}
 	return got, err
+}
+
+// hasWaited reports whether the wait of a run ended for want of room. Over says that its
+// time is over: then so does a refusal, unless it is for a failure of the daemon, which says
+// nothing about room.
+func hasWaited(err error, over bool) bool {
+	if late := (*placement.TimeoutError)(nil); errors.As(err, &late) {
+		return true
+	}
+	kind := Refused(err).Kind
+	return over && kind != Failed && kind != DiskFull && kind != Unavailable && kind != Withdrawn
 }
 
 // longestWait returns how long a run may wait for its lease, if that is limited.
