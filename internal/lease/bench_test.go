@@ -139,7 +139,7 @@ func BenchmarkPassing(b *testing.B) {
 	for b.Loop() {
 		book.Passing(&p, dev(0))
 		for _, r := range ahead[1:] {
-			p.Add(r)
+			p.Add(r, r.Claim())
 		}
 		p.Allows(ahead[0].Load())
 	}

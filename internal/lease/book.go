@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/lease/queue"
 )
 
 // Book keeps all leases and all waiting requests. New makes one; the zero value
@@ -28,12 +29,15 @@ type Book struct {
 	ceiling      gpu.MiB
 	maxPipelines int
 
-	queue queue
+	queue    *queue.Queue[lane, *Request]
+	arrivals uint64          // of the newest request
+	children int             // waiting requests with a parent
+	shares   map[Key]float64 // see SetShares; never changed, but replaced
 }
 
 // New returns an empty book.
 func New() *Book {
-	return &Book{
+	b := &Book{
 		devices:   make(map[string]*device),
 		leases:    newShelf[entry](),
 		waiting:   newShelf[waiter](),
@@ -43,15 +47,16 @@ func New() *Book {
 		processes: make(map[processKey]*entry),
 		pools:     make(map[uint64]*pool),
 		kin:       make(map[uint64]*kin),
-		queue:     queue{lanes: make(map[laneKey]*lane), least: AnyLoad},
 	}
+	b.queue = queue.New[lane, *Request](b.rank)
+	return b
 }
 
 // Clone returns a book with the same leases and requests, in which the caller can try
 // what comes next. Both books share them, because leases and requests never change.
 func (b *Book) Clone() *Book {
 	c := New()
-	c.fence, c.queue.shares = b.fence, b.queue.shares
+	c.fence, c.shares = b.fence, b.shares
 	for uuid, d := range b.devices {
 		if d.known {
 			c.SetCapacity(uuid, d.Capacity)
@@ -77,7 +82,7 @@ func (b *Book) SetCapacity(uuid string, c Capacity) {
 	b.ceiling += max(c.Ceiling(), 0) - max(d.Ceiling(), 0)
 	b.maxPipelines += c.MaxPipelines - d.MaxPipelines
 	d.Capacity, d.known = c, true
-	b.queue.stale = true
+	b.queue.Moved()
 }
 
 // device returns a device, and adds it without capacity if it is new: after a

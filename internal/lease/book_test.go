@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease/queue"
 )
 
 var roomy = Capacity{Total: 100, MaxPipelines: 8, Usable: 8}
@@ -348,13 +349,10 @@ func TestCheckSees(t *testing.T) {
 		"a spot":             func(b *Book) { b.leases.first["a"].places[0].at = 7 },
 		"a lease":            func(b *Book) { b.leases.first["b"] = b.leases.first["a"] },
 		"an impossible part": func(b *Book) { b.leases.first["a"].lease.Parts[0].Memory = -1 },
-		"the queue":          func(b *Book) { b.queue.lanes = nil },
-		"a lane":             func(b *Book) { b.waiting.first["w"].lane.at = 5 },
-		"a priority":         func(b *Book) { b.queue.levels = nil },
-		"the least":          func(b *Book) { b.queue.least.Memory = 99 },
-		"a place in line":    func(b *Book) { b.waiting.first["w"].lane = &lane{} },
-		"a sum in line":      func(b *Book) { b.waiting.first["w"].least.Memory++ },
-		"children":           func(b *Book) { b.queue.children++ },
+		"the queue":          func(b *Book) { b.queue = queue.New[lane, *Request](b.rank) },
+		"a lane":             func(b *Book) { b.shares = map[Key]float64{only(b, "w"): 0.5} },
+		"a request twice":    func(b *Book) { w := *b.waiting.first["w"].request; b.queue.Add(b.lane(&w), w.inQueue()) },
+		"children":           func(b *Book) { b.children++ },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := New()

@@ -197,7 +197,7 @@ func (b *Book) checkDevices(taken map[uint64]gpu.MiB) error {
 				want.Alone++
 			}
 			if l.Endless() {
-				lasts.add(l, Load{max(memory, measured), p.Slots}, 1)
+				lasts.add(l, Load{Memory: max(memory, measured), Slots: p.Slots}, 1)
 			}
 		}
 		if d.Sum != want || d.endless != lasts {
@@ -283,67 +283,21 @@ func (h alarms) ordered() bool {
 }
 
 func (b *Book) checkQueue() error {
-	q, least := &b.queue, AnyLoad
-	waiters, lanes, children := 0, 0, 0
-	for i, level := range q.levels {
-		if len(level.lanes) == 0 || i > 0 && q.levels[i-1].priority <= level.priority {
-			return fmt.Errorf("priority %d of the queue is kept wrongly", level.priority)
+	children := 0
+	for w := range b.waiting.all {
+		l, _, waits := b.queue.Lane(w.request)
+		if !waits || l != b.lane(w.request) {
+			return fmt.Errorf("request %s is not where it should be in the queue", w.request.ID)
 		}
-		for at, l := range level.lanes {
-			if l.at != at || l.level != level || l.key.priority != level.priority || q.lanes[l.key] != l || l.root == nil {
-				return fmt.Errorf("lane %+v is kept wrongly", l.key)
-			}
-			if err := b.checkLane(l); err != nil {
-				return err
-			}
-			if lanes++; l.key.parent != "" {
-				children++
-			}
-			waiters += l.root.size
-			least = least.Smaller(l.root.least)
+		if !b.queue.Least().Within(w.request.Load()) {
+			return fmt.Errorf("the least in the queue is %+v, and %s asks for less", b.queue.Least(), w.request.ID)
+		}
+		if w.request.Parent != "" {
+			children++
 		}
 	}
-	if waiters != b.waiting.count || len(q.lanes) != lanes || children != q.children {
-		return fmt.Errorf("%d requests are in %d lanes of the queue, %d of children; %d should be in %d lanes, %d of children",
-			waiters, len(q.lanes), q.children, b.waiting.count, lanes, children)
-	}
-	if !b.Least().Within(least) {
-		return fmt.Errorf("the least in the queue is %+v, and should be %+v", b.Least(), least)
-	}
-	return nil
-}
-
-func (b *Book) checkLane(l *lane) error {
-	var last *waiter
-	n := 0
-	for w := l.root.next(nil, AnyLoad, noLoad); w != nil; w = l.root.next(w, AnyLoad, noLoad) {
-		if err := b.checkWaiter(l, w); err != nil {
-			return err
-		}
-		if last != nil && !last.older(w) {
-			return fmt.Errorf("request %s is before %s in the queue, and should be after it", last.request.ID, w.request.ID)
-		}
-		last = w
-		n++
-	}
-	if n != l.root.size {
-		return fmt.Errorf("lane %+v has %d requests, and should have %d", l.key, l.root.size, n)
-	}
-	return nil
-}
-
-func (b *Book) checkWaiter(l *lane, w *waiter) error {
-	if w.lane != l || b.waiting.get(w.request.Key()) != w || b.keyOf(w.request) != l.key {
-		return fmt.Errorf("request %s is not where it should be in the queue", w.request.ID)
-	}
-	kept := *w
-	if w.sum(); kept != *w {
-		return fmt.Errorf("the sums at request %s in the queue are wrong", w.request.ID)
-	}
-	for _, below := range []*waiter{w.left, w.right} {
-		if below != nil && below.weight > w.weight {
-			return fmt.Errorf("request %s is below a lighter one in the queue", below.request.ID)
-		}
+	if n := len(b.queue.All()); n != b.waiting.count || children != b.children {
+		return fmt.Errorf("%d requests are in the queue, %d of children; %d should be, %d of children", n, b.children, b.waiting.count, children)
 	}
 	return nil
 }

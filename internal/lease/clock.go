@@ -1,6 +1,10 @@
 package lease
 
-import "time"
+import (
+	"time"
+
+	"github.com/berth-gpu/berth/internal/lease/queue"
+)
 
 // The book knows times of the wall. When somebody sets that clock, they move with it, so
 // that everything stays as far away as it was.
@@ -14,13 +18,15 @@ func (b *Book) Shift(by time.Duration) map[*Request]*Request {
 		b.replace(e, &l)
 	}
 	moved := make(map[*Request]*Request, b.waiting.count)
-	for w := range b.waiting.all {
-		r := *w.request
+	was := b.queue
+	b.queue = queue.New[lane, *Request](b.rank)
+	for _, before := range was.All() {
+		w, r := b.waiting.get(before.Key()), *before
 		move(by, &r.Since, &r.Requested, &r.Deadline, &r.Until)
-		moved[w.request], w.request = &r, &r // at the same place in its lane, where all move alike
+		moved[before], w.request = &r, &r
+		b.queue.Add(b.lane(&r), r.inQueue())
 		b.alarms.move(&w.alarm, r.Deadline)
 	}
-	b.queue.stale = true
 	return moved
 }
 

@@ -54,7 +54,7 @@ func (b *Book) FitsBesideEndless(uuid string, l Load, alone bool) bool {
 	if s.alone > 0 || alone && s.count > 0 {
 		return false
 	}
-	return l.Within(Load{d.Ceiling() - d.Foreign - s.load.Memory, d.MaxPipelines - s.load.Slots})
+	return l.Within(Load{Memory: d.Ceiling() - d.Foreign - s.load.Memory, Slots: d.MaxPipelines - s.load.Slots})
 }
 
 // FitsBesideForeign reports whether a load fits on a device once every lease there has

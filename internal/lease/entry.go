@@ -80,7 +80,7 @@ func (b *Book) insert(l *Lease, measured []gpu.MiB) {
 	b.adopt(e)
 	e.alarm.key = &e.key
 	b.setAlarm(e)
-	b.queue.stale = true
+	b.queue.Moved()
 }
 
 // remove takes a lease out of the book.
@@ -105,7 +105,7 @@ func (b *Book) remove(e *entry) {
 	b.grants.remove(e)
 	b.letGo(e)
 	b.alarms.remove(&e.alarm)
-	b.queue.stale = true
+	b.queue.Moved()
 }
 
 // turn replaces a lease by a new state of it, which a replay would take too.
@@ -137,7 +137,7 @@ func (b *Book) replace(e *entry, l *Lease) {
 			e.count(i, 1)
 		}
 		e.charge(1)
-		b.queue.stale = true
+		b.queue.Moved()
 	}
 	e.lease = l
 	b.hold(e)
@@ -199,7 +199,7 @@ func (e *entry) count(part int, sign gpu.MiB) {
 		d.Alone += int(sign)
 	}
 	if e.lease.Endless() {
-		d.endless.add(e.lease, Load{leased + overuse, slots}, int(sign))
+		d.endless.add(e.lease, Load{Memory: leased + overuse, Slots: slots}, int(sign))
 	}
 }
 

@@ -1,12 +1,13 @@
 package lease
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
+	"strings"
 	"time"
 
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease/queue"
 )
 
 // Ask puts a request into the queue. The book keeps the request: the caller must
@@ -62,146 +63,154 @@ func (x TimeOut) apply(b *Book, now time.Time) (Effect, error) {
 	return Effect{Kind: TimedOut, Time: now, Request: w.request, By: access.Daemon(), Why: "it waited until its deadline"}, nil
 }
 
-// waiter is a request in the queue, and in the tree of its lane.
+// waiter is a request in the queue.
 type waiter struct {
 	node[waiter]
 	request *Request
-	lane    *lane
 	alarm   alarm
 	passed  int // how many were granted before it that delay it, see Book.Passed
-
-	left, right *waiter // older and younger ones
-	weight      uint32
-	size        int   // of the tree from here down
-	least       Load  // the least memory and the fewest slots on a device in it
-	most        Load  // the most
-	total       Usage // the most over all devices
 }
 
-// queue keeps the waiters in lanes, and the lanes by priority. The shares of users and
-// services change with every grant and every end of a lease, so Walk finds the order of
-// the lanes of a priority only when somebody asks for it.
-type queue struct {
-	lanes    map[laneKey]*lane
-	levels   []*level // the highest priority first
-	children int      // lanes of requests with a parent
-	arrivals uint64
-	work     int // see Work
+// lane says what the requests of a lane of the queue have in common: the devices that suit
+// them and, but for their size, who may pass.
+type lane struct {
+	priority int
+	user     *Count
+	service  *Count
+	parent   string
+	above    uint64 // fence of the parent
+	alone    bool   // they are exclusive
+	endless  bool
+	gpus     int
+	where    gpu.Where
+	only     string
+	share    gpu.Opt[float64] // see SetShares
+}
 
-	least Load // see Least
-	left  int  // how many waiters have left since least was computed
+// lane returns the lane of a request, whose user and service have accounts from then on.
+func (b *Book) lane(r *Request) lane {
+	l := lane{
+		priority: r.Priority, user: accountOf(b.users, r.Holder.Owner()), service: accountOf(b.services, r.Holder.Service),
+		parent: r.Parent, above: r.ParentFence, alone: r.Exclusive, endless: r.Endless(), gpus: r.Devices(), where: r.Where, only: strings.Join(r.Only, " "),
+	}
+	if share, placed := b.shares[r.Key()]; placed {
+		l.share = gpu.Some(share)
+	}
+	return l
+}
 
-	shares map[Key]float64 // see SetShares; never changed, but replaced
+// rank returns where a lane is in the queue: by priority, then by the share of the machine
+// that its user has in use, then by that of its service. SetShares puts another share in
+// the place of the user's.
+func (b *Book) rank(l *lane) queue.Rank {
+	return queue.Rank{Priority: l.priority, User: l.share.Or(b.share(l.user.Usage)), Service: b.share(l.service.Usage)}
+}
 
-	requests []*Request // for Waiting, unless stale
-	stale    bool
+// inQueue returns a request as the queue has it. Two times with a monotonic reading would
+// compare by that, and the order of times with and without one is none: so its age counts
+// by the wall alone.
+func (r *Request) inQueue() queue.Entry[*Request] {
+	return queue.Entry[*Request]{Request: r, Since: r.Requested.UnixNano(), Arrival: r.Arrival, Load: r.Load(), Total: Load(r.Total())}
 }
 
 func (b *Book) enqueue(r *Request) {
 	if r.Arrival == 0 {
-		r.Arrival = b.queue.arrivals + 1
+		r.Arrival = b.arrivals + 1
 	}
-	b.queue.arrivals = max(b.queue.arrivals, r.Arrival)
-	w := &waiter{
-		request: r, lane: b.lane(r),
-		alarm: alarm{at: r.Deadline, waiting: true},
-	}
-	w.lane.add(w)
-	w.lane.user.Waiting++
-	w.lane.service.Waiting++
+	b.arrivals = max(b.arrivals, r.Arrival)
+	w := &waiter{request: r, alarm: alarm{at: r.Deadline, waiting: true}}
+	l := b.lane(r)
+	b.queue.Add(l, r.inQueue())
+	l.user.Waiting++
+	l.service.Waiting++
 	b.waiting.put(w, r.Key())
 	w.alarm.key = &w.key
 	b.alarms.add(&w.alarm)
 	if r.Into != 0 {
 		b.leases.get(r.Key()).want = w
 	}
-	b.queue.least = b.queue.least.Smaller(r.Load())
-	b.queue.stale = true
+	if r.Parent != "" {
+		b.children++
+	}
 }
 
 func (b *Book) leave(w *waiter) {
-	w.lane.remove(w)
-	b.dropLane(w.lane)
-	w.lane.user.Waiting--
-	w.lane.service.Waiting--
+	l, _, _ := b.queue.Lane(w.request)
+	b.queue.Remove(w.request)
+	l.user.Waiting--
+	l.service.Waiting--
 	b.dropAccounts(w.request.Holder)
 	b.waiting.remove(w)
 	b.alarms.remove(&w.alarm)
 	if w.request.Into != 0 {
 		b.leases.get(w.key).want = nil
 	}
-	b.queue.left++
-	b.queue.stale = true
-}
-
-// lane returns the lane of a request, and adds it if it is new.
-func (b *Book) lane(r *Request) *lane {
-	q, key := &b.queue, b.keyOf(r)
-	l := q.lanes[key]
-	if l == nil {
-		l = &lane{
-			key: key, level: q.level(key.priority),
-			user: accountOf(b.users, r.Holder.Owner()), service: accountOf(b.services, r.Holder.Service),
-		}
-		l.at = len(l.level.lanes)
-		l.level.lanes = append(l.level.lanes, l)
-		q.lanes[key] = l
-		if key.parent != "" {
-			q.children++
-		}
-	}
-	return l
-}
-
-// dropLane removes a lane if it is empty.
-func (b *Book) dropLane(l *lane) {
-	if l.root != nil {
-		return
-	}
-	q, all := &b.queue, l.level.lanes
-	last := len(all) - 1
-	all[l.at] = all[last]
-	all[l.at].at = l.at
-	all[last] = nil
-	if l.level.lanes = all[:last]; last == 0 {
-		at, _ := q.find(l.key.priority)
-		q.levels = slices.Delete(q.levels, at, at+1)
-	}
-	delete(q.lanes, l.key)
-	if l.key.parent != "" {
-		q.children--
+	if w.request.Parent != "" {
+		b.children--
 	}
 }
 
-// level returns the lanes of a priority.
-func (q *queue) level(priority int) *level {
-	at, found := q.find(priority)
-	if !found {
-		q.levels = slices.Insert(q.levels, at, &level{priority: priority})
-	}
-	return q.levels[at]
-}
+// Walk goes through the waiting requests; see queue.Walk. Book.Walk begins a walk, which is
+// valid until the book changes.
+type Walk = queue.Walk[lane, *Request]
 
-func (q *queue) find(priority int) (at int, found bool) {
-	return slices.BinarySearchFunc(q.levels, priority, func(l *level, priority int) int { return cmp.Compare(priority, l.priority) })
+// Walk makes w go through the queue from its front.
+func (b *Book) Walk(w *Walk) { w.Begin(b.queue) }
+
+// Waiting lists the waiting requests in the order of the queue. The slice belongs to the
+// book and is valid until the next change.
+func (b *Book) Waiting() []*Request { return b.queue.All() }
+
+// Compare compares the places of two waiting requests; see queue.Queue.Compare.
+func (b *Book) Compare(r, other *Request) int { return b.queue.Compare(r, other) }
+
+// Position returns the place of a waiting request in the queue, counted from one;
+// zero if it does not wait.
+func (b *Book) Position(r *Request) int { return b.queue.Position(r) }
+
+// Passable reports whether a request that comes later, with the same priority, may have its
+// place before a waiting one: that of a user or a service with a smaller share.
+func (b *Book) Passable(r *Request) bool {
+	_, rank, _ := b.queue.Lane(r)
+	return rank.User > 0 || rank.Service > 0
 }
 
 // Least returns a lower bound on the memory and the slots that a request in the queue
-// asks for on a device. If the queue has many lanes, Least takes a while to notice that
-// the smallest requests have left.
-func (b *Book) Least() Load {
-	if q := &b.queue; q.left > len(q.lanes)/256 {
-		q.least, q.left = AnyLoad, 0
-		for _, l := range q.lanes {
-			q.least = q.least.Smaller(l.root.least)
-		}
-	}
-	return b.queue.least
-}
+// asks for on a device.
+func (b *Book) Least() Load { return b.queue.Least() }
 
 // ChildrenWait reports whether a request with a parent waits.
-func (b *Book) ChildrenWait() bool { return b.queue.children > 0 }
+func (b *Book) ChildrenWait() bool { return b.children > 0 }
 
 // Work returns how much work it has taken so far to order the queue and to find who may
-// pass: comparisons of requests by Walk, and steps of Passing.
-func (b *Book) Work() int { return b.queue.work }
+// pass.
+func (b *Book) Work() int { return b.queue.Work }
+
+// Load is the memory and the slots that a lease or a request takes of one device.
+type Load = queue.Load
+
+// Passing answers whether a request may pass those ahead on a device; see queue.Passing.
+type Passing = queue.Passing[*Request]
+
+// Passing prepares p for a device, with no request ahead. It counts as holdings
+// what throttling and processes under no lease take from the device, because that
+// may be gone when the ledger looks at the ones ahead again.
+func (b *Book) Passing(p *Passing, uuid string) {
+	d := b.devices[uuid]
+	if d == nil {
+		p.Begin(&b.queue.Work, Load{Memory: -1, Slots: -1}, func(func(Load) bool) {})
+		return
+	}
+	p.Begin(&b.queue.Work, Load{Memory: d.Ceiling(), Slots: d.MaxPipelines}, d.holdings)
+}
+
+// holdings yields the load of everything on the device.
+func (d *device) holdings(yield func(Load) bool) {
+	for _, s := range d.spots {
+		leased, overuse, slots := s.entry.counted(s.part, &s.entry.lease.Parts[s.part])
+		if !yield(Load{Memory: leased + overuse, Slots: slots}) {
+			return
+		}
+	}
+	_ = yield(Load{Memory: d.Foreign}) && yield(Load{Slots: max(d.MaxPipelines-d.Usable, 0)})
+}

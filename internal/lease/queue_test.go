@@ -9,7 +9,6 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
-	"pgregory.net/rapid"
 )
 
 func waiting(b *Book) string {
@@ -223,13 +222,13 @@ func (h *history) couldHave(r *Request, ahead []*Request) int {
 		for _, l := range h.toy.leases {
 			for _, p := range l.Parts {
 				if p.GPU == uuid && l.State == Active {
-					others = append(others, Load{max(p.Memory, l.measured[uuid]), p.Slots})
+					others = append(others, Load{Memory: max(p.Memory, l.measured[uuid]), Slots: p.Slots})
 				}
 			}
 		}
 		others = append(others, Load{Memory: h.toy.foreign[uuid]})
 		c := h.toy.capacity[uuid]
-		delays, room := false, Load{c.Ceiling(), c.MaxPipelines}
+		delays, room := false, Load{Memory: c.Ceiling(), Slots: c.MaxPipelines}
 		takes := func(r *Request) Load { // a device alone is all of it
 			if r.Exclusive {
 				return room
@@ -261,20 +260,57 @@ func delaysSlowly(room, ahead, later Load, holdings []Load) bool {
 		beside := ahead
 		for i, held := range holdings {
 			if set&(1<<i) != 0 {
-				beside = beside.plus(held)
+				beside = Load{Memory: beside.Memory + held.Memory, Slots: beside.Slots + held.Slots}
 			}
 		}
-		if beside.Within(room) && !beside.plus(later).Within(room) {
+		if beside.Within(room) && !(Load{Memory: beside.Memory + later.Memory, Slots: beside.Slots + later.Slots}).Within(room) {
 			return true
 		}
 	}
 	return false
 }
 
-func drawLoad(t *rapid.T, name string, memory, slots int) Load {
-	return Load{gpu.MiB(rapid.IntRange(0, memory).Draw(t, name)), rapid.IntRange(0, slots).Draw(t, name)}
+// delayed returns the request ahead that a later load would delay on a device.
+func delayed(b *Book, uuid string, later Load, ahead []*Request, could func(uuid string, r *Request) bool) *Request {
+	var p Passing
+	b.Passing(&p, uuid)
+	for _, r := range ahead {
+		if could(uuid, r) {
+			p.Add(r, r.Claim())
+		}
+	}
+	first, _ := p.Delayed(later)
+	return first
 }
 
-func drawLoads(t *rapid.T, most int) []Load {
-	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Load { return drawLoad(t, "load", 6, 2) }), 0, most).Draw(t, "holdings")
+func everyDevice(string, *Request) bool { return true }
+func noDevice(string, *Request) bool    { return false }
+
+func TestDelayed(t *testing.T) {
+	b := newBook(t, Capacity{Total: 100, MaxPipelines: 4, Usable: 4}, roomy)
+	big := &Request{ID: "big", GPUs: 1, Memory: 80, Slots: 1}
+	small := &Request{ID: "small", GPUs: 1, Memory: 20, Slots: 1}
+	medium := &Request{ID: "medium", GPUs: 1, Memory: 30, Slots: 1}
+	grant(t, b, &Request{ID: "l", Memory: 30, Slots: 1, Binding: ByTTL, TTL: time.Minute}, dev(0))
+	expect := func(what string, want *Request, later *Request, could func(string, *Request) bool, ahead ...*Request) {
+		t.Helper()
+		if got := delayed(b, dev(0), later.Load(), ahead, could); got != want {
+			t.Errorf("%s: %v is delayed, want %v", what, got, want)
+		}
+	}
+	expect("nobody ahead", nil, medium, everyDevice)
+	expect("exactly beside the big one", nil, small, everyDevice, big)
+	expect("too much beside the big one", big, medium, everyDevice, big)
+	expect("the big one cannot come here", nil, medium, noDevice, big)
+	expect("first the medium one, which counts as a holding", medium, small, everyDevice, &Request{ID: "x", Memory: 100, Slots: 9}, medium, &Request{ID: "y", Memory: 60})
+	b.Observe(only(b, "l"), dev(0), 50)
+	b.ObserveForeign(dev(0), 10)
+	expect("foreign memory may stay: 10 + 80 + 20", big, small, everyDevice, big)
+	b.ObserveForeign(dev(0), 0)
+	b.SetCapacity(dev(0), Capacity{Total: 100, MaxPipelines: 4, Usable: 1})
+	expect("the slots that throttling takes may stay away", big, small, everyDevice, big)
+	expect("no slot, so throttling does not matter", nil, &Request{ID: "z", Memory: 20}, everyDevice, big)
+	if got := delayed(b, "GPU-9", small.Load(), []*Request{big}, everyDevice); got != nil {
+		t.Errorf("on an unknown device %v is delayed", got)
+	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/lease/queue"
 )
 
 // Request asks for a lease. It is one plain value from the door to the book: it
@@ -117,16 +118,16 @@ func (r *Request) Devices() int { return max(r.GPUs, 1) }
 // Load returns what the request needs on each of its devices.
 func (r *Request) Load() Load {
 	if r.Exclusive {
-		return Load{r.Least, r.Slots}
+		return Load{Memory: r.Least, Slots: r.Slots}
 	}
-	return Load{r.Memory, r.Slots}
+	return Load{Memory: r.Memory, Slots: r.Slots}
 }
 
 // Claim returns what the request leaves to nobody else on each of its devices: its load,
 // or more than any device has if it wants them alone.
 func (r *Request) Claim() Load {
 	if r.Exclusive {
-		return Whole
+		return queue.Whole
 	}
 	return r.Load()
 }

@@ -100,18 +100,18 @@ func (b *Book) LeaseShare(k Key, fence uint64) float64 {
 // that were set before; the caller must not change the map afterwards. It reports whether
 // a request has another place.
 func (b *Book) SetShares(shares map[Key]float64) (moved bool) {
-	before := b.queue.shares
-	b.queue.shares = shares
+	before := b.shares
+	b.shares = shares
 	again := func(k Key) {
 		w := b.waiting.get(k)
-		if w == nil || w.lane.key == b.keyOf(w.request) {
+		if w == nil {
 			return
 		}
-		w.lane.remove(w)
-		b.dropLane(w.lane)
-		w.lane = b.lane(w.request)
-		w.lane.add(w)
-		b.queue.stale, moved = true, true
+		if was, _, _ := b.queue.Lane(w.request); was != b.lane(w.request) {
+			b.queue.Remove(w.request)
+			b.queue.Add(b.lane(w.request), w.request.inQueue())
+			moved = true
+		}
 	}
 	for k := range before {
 		again(k)

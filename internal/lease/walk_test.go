@@ -19,7 +19,7 @@ func sortedSlowly(b *Book) []*Request {
 		all = append(all, w)
 	}
 	share := func(r *Request) float64 {
-		if set, is := b.queue.shares[r.Key()]; is {
+		if set, is := b.shares[r.Key()]; is {
 			return set
 		}
 		return userShare(b, r.Holder.Owner())
@@ -50,11 +50,6 @@ func TestQueueIsSorted(t *testing.T) {
 			if got := h.book.Waiting(); !slices.Equal(got, want) {
 				h.Fatalf("after %s the queue is %v, want %v", e.Kind, ids(got), ids(want))
 			}
-			shuffled := slices.Clone(want)
-			slices.Reverse(shuffled)
-			if h.book.Sort(shuffled); !slices.Equal(shuffled, want) {
-				h.Fatalf("sorted, the queue is %v, want %v", ids(shuffled), ids(want))
-			}
 			for i, r := range want {
 				if got := h.book.Position(r); got != i+1 {
 					h.Fatalf("%s is number %d in the queue, want %d", r.ID, got, i+1)
@@ -80,20 +75,20 @@ func TestWalkLeavesOut(t *testing.T) {
 			h.ask(h.drawRequest())
 		}
 		h.run(20)
-		most := Load{gpu.MiB(h.draw("most", 0, 6)), h.draw("most", 0, 2)}
+		most := Load{Memory: gpu.MiB(h.draw("most", 0, 6)), Slots: h.draw("most", 0, 2)}
 		other := h.draw("other", 0, 1) == 1
-		lanes := map[laneKey]bool{} // whether the walk goes on in it
-		last := map[laneKey]Load{}
+		lanes := map[lane]bool{} // whether the walk goes on in it
+		last := map[lane]Load{}
 		var want []*Request
 		for _, r := range h.book.Waiting() {
-			goesOn, known := lanes[h.book.keyOf(r)]
+			goesOn, known := lanes[h.book.lane(r)]
 			if !known {
 				goesOn = h.draw("leave", 0, 3) > 0
-				lanes[h.book.keyOf(r)] = goesOn
+				lanes[h.book.lane(r)] = goesOn
 			}
-			if !known || goesOn && r.Load().Within(most) && !(other && last[h.book.keyOf(r)] == r.Load()) {
+			if !known || goesOn && r.Load().Within(most) && !(other && last[h.book.lane(r)] == r.Load()) {
 				want = append(want, r)
-				last[h.book.keyOf(r)] = r.Load()
+				last[h.book.lane(r)] = r.Load()
 			}
 		}
 		var w Walk
@@ -101,13 +96,13 @@ func TestWalkLeavesOut(t *testing.T) {
 		var got []*Request
 		for r := w.Request(); r != nil; r = w.Request() {
 			for _, other := range h.book.Waiting() {
-				if before := h.book.Position(r) < h.book.Position(other); w.IsBefore(other) != before {
+				if before := h.book.Position(r) < h.book.Position(other); h.book.Compare(r, other) < 0 != before {
 					h.Fatalf("%s is before %s: %v", r.ID, other.ID, !before)
 				}
 			}
 			got = append(got, r)
 			switch {
-			case !lanes[h.book.keyOf(r)]:
+			case !lanes[h.book.lane(r)]:
 				w.Leave()
 			case other:
 				w.NextOther(most)
@@ -118,16 +113,10 @@ func TestWalkLeavesOut(t *testing.T) {
 		if !slices.Equal(got, want) {
 			h.Fatalf("the walk went to %v, want %v", ids(got), ids(want))
 		}
-		if !(&Walk{book: h.book}).stranger() {
+		if h.book.Walk(&w); w.Request() != nil && h.book.Compare(w.Request(), &Request{ID: "nobody"}) >= 0 {
 			h.Fatal("a request that does not wait is in the queue")
 		}
 	})
-}
-
-// stranger reports whether somebody who does not wait is behind everybody.
-func (w *Walk) stranger() bool {
-	w.book.Walk(w)
-	return w.Request() == nil || w.IsBefore(&Request{ID: "nobody"})
 }
 
 // The work of a queue in which each of n requests comes, is looked at and leaves

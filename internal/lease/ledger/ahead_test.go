@@ -32,7 +32,7 @@ func (n *slowAhead) Refuse(uuid string, claim lease.Load) string {
 	n.book.Passing(&p, uuid)
 	for _, r := range n.ahead {
 		if n.snapshot.Could(uuid, r) && !n.mayPass(r) {
-			p.Add(r)
+			p.Add(r, r.Claim())
 		}
 	}
 	if p.Allows(claim) {
@@ -71,7 +71,7 @@ func (n *slowAhead) isOpen(uuid string, least lease.Load) bool {
 	n.book.Passing(&p, uuid)
 	for _, r := range n.ahead {
 		if n.snapshot.Could(uuid, r) && n.starts[r][0] {
-			p.Add(r)
+			p.Add(r, r.Claim())
 		}
 	}
 	sum, _ := n.book.Sum(uuid)

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/queue"
 )
 
 const (
@@ -377,7 +378,7 @@ func (l *Ledger) due(now time.Time, kind func(lease.Change) bool) {
 // others. The caller holds mu.
 func (s *state) explainTimeOuts(changes []lease.Change) {
 	var late []*lease.Request
-	least := lease.AnyLoad
+	least := queue.AnyLoad
 	for _, c := range changes {
 		t, is := c.(lease.TimeOut)
 		if r := s.book.Request(t.Key); is && s.waiters[r] != nil {
@@ -385,7 +386,7 @@ func (s *state) explainTimeOuts(changes []lease.Change) {
 			least = least.Smaller(leastAdvice(r))
 		}
 	}
-	s.book.Sort(late)
+	slices.SortFunc(late, s.book.Compare)
 	n := s.front(least)
 	for _, r := range late {
 		advance(n, r)

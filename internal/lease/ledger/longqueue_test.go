@@ -123,6 +123,33 @@ func TestWorkOfALongQueue(t *testing.T) {
 	}
 }
 
+// Why one request times out is found without sorting all others.
+func TestTimeOutSortsNobodyElse(t *testing.T) {
+	for _, users := range []int{1, 48} {
+		work := func(n int) int {
+			k := longQueue(t, n, users, sizes["equal"])
+			defer k.die(func() {}) // what waits is not in the journal
+			defer k.sit()()
+			k.dirty = true
+			k.serve(time.Now()) // some fit
+			before := k.book.Work() + k.ahead.Looked()
+			for i := range 16 {
+				at := 8 + i*n/16
+				w := want(fmt.Sprint("w-", at), 0, of(at%users))
+				late := k.waiters[k.book.Request(w.Key())]
+				k.explainTimeOuts([]lease.Change{lease.TimeOut{Key: late.request.Key()}})
+				if late.refusal == nil {
+					t.Fatalf("nothing is in the way of %s", late.request.ID)
+				}
+			}
+			return k.book.Work() + k.ahead.Looked() - before
+		}
+		if few, many := work(500), work(4000); many > 2*few {
+			t.Errorf("%d users: with 4,000 waiting it takes %d, and with 500 %d", users, many, few)
+		}
+	}
+}
+
 // workOfChanges returns the work that a change takes on average while n requests
 // wait: one asks, one withdraws, somebody who need not wait comes and goes, a lease
 // ends, and a device is measured.
@@ -146,7 +173,9 @@ func workOfChanges(t *testing.T, n, users int, size func(i, n int) gpu.MiB) floa
 		late := want(fmt.Sprint("late-", i), size(i, 32), of(i%users))
 		late.GPUs, late.Requested, late.Deadline = 1, now, now.Add(time.Hour)
 		change(lease.Ask{Request: &late})
+		from := k.book.Work()
 		waiting := k.book.Waiting()
+		before += k.book.Work() - from // all are sorted for this test alone
 		change(lease.Withdraw{Key: waiting[(i*7919)%len(waiting)].Key(), By: access.Daemon()})
 		root := want("root", 1, of(70))
 		root.GPUs, root.Priority, root.Requested, root.Deadline = 1, 1, now, now.Add(time.Hour)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/queue"
 )
 
 // recount computes every sum of a book again, from its leases and its requests, and
@@ -120,7 +121,7 @@ func (r *recounted) queue() {
 			r.wrong("request %s is not the next one in the queue", w.ID)
 			return
 		}
-		walk.Next(lease.AnyLoad)
+		walk.Next(queue.AnyLoad)
 		if !r.book.Least().Within(w.Load()) {
 			r.wrong("the least in the queue is %+v, and %s asks for %+v", r.book.Least(), w.ID, w.Load())
 		}

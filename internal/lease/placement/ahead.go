@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/queue"
 )
 
 // Ahead has the requests ahead of a place in the queue, as far as they matter to the
@@ -104,10 +105,10 @@ func (o *opening) add(b *lease.Book, r *lease.Request, known bool, least lease.L
 		o.parted = true
 	}
 	if known && o.parted {
-		counts = o.ending.Add(r)
+		counts = o.ending.Add(r, r.Claim())
 	}
 	if o.isOpen(least, true) {
-		counts = o.passing.Add(r) || counts
+		counts = o.passing.Add(r, r.Claim()) || counts
 	}
 	return counts
 }
@@ -176,7 +177,10 @@ func (n *Ahead) Request() *lease.Request { return n.walk.Request() }
 
 // Before reports whether the request at hand is before r in the queue. Every request is
 // before one that does not wait.
-func (n *Ahead) Before(r *lease.Request) bool { return n.walk.Request() != nil && n.walk.IsBefore(r) }
+func (n *Ahead) Before(r *lease.Request) bool {
+	at := n.walk.Request()
+	return at != nil && n.book.Compare(at, r) < 0
+}
 
 // Open reports whether a request further back may still be granted.
 func (n *Ahead) Open() bool { return len(n.open) > 0 }
@@ -218,7 +222,7 @@ func (n *Ahead) MayFit(r *lease.Request) bool { return n.mayFit(r, r.Load()) }
 func (n *Ahead) mayFit(r *lease.Request, l lease.Load) bool {
 	claim, left := l, r.Devices()
 	if r.Exclusive {
-		claim = lease.Whole
+		claim = queue.Whole
 	}
 	for _, o := range n.open {
 		if g := o.gate(r.Endless()); l.Within(o.now) && (g == nil || g.Allows(claim)) {
@@ -235,7 +239,8 @@ func (n *Ahead) mayFit(r *lease.Request, l lease.Load) bool {
 func (n *Ahead) Delayed(uuid string, r *lease.Request, l lease.Load) *lease.Request {
 	if o := n.openings[uuid]; o.begun == n.begun {
 		if g := o.gate(r.Endless()); g != nil {
-			return g.Delayed(l)
+			first, _ := g.Delayed(l)
+			return first
 		}
 	}
 	return nil
@@ -307,16 +312,16 @@ func (n *Ahead) keeps(i int, r *lease.Request, l lease.Load) bool {
 func (n *Ahead) Join() {
 	r := n.walk.Request()
 	known, counts := n.count(r)
-	least, most, total := n.walk.Lane()
+	lane := n.walk.Bounds()
 	switch {
-	case !n.isStuck(r) && n.limits.MayLack(r, total),
-		r.Parent != "" && n.limits.MaySplit(r, least):
-		n.walk.Next(lease.AnyLoad) // a quota may be used up, or a parent be split
+	case !n.isStuck(r) && n.limits.MayLack(r, lease.Usage(lane.Total)),
+		r.Parent != "" && n.limits.MaySplit(r, lane.Least):
+		n.walk.Next(queue.AnyLoad) // a quota may be used up, or a parent be split
 	case !n.suits(r):
 		n.walk.Leave()
 	case counts, n.MayFit(r), !known && len(n.unknown) < mostUnknown:
 		n.walk.Next(n.most)
-	case !known && n.isIdle(r, least, most):
+	case !known && n.isIdle(r, lane.Least, lane.Most):
 		n.walk.Leave()
 	default: // nor do others in its lane that ask for as much matter
 		n.walk.NextOther(n.most)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/queue"
 )
 
 // Choose picks the devices for a request and appends their UUIDs to chosen, in the order
@@ -133,7 +134,7 @@ func (s *Snapshot) refusal(n *need, i int) string {
 	}
 	claim := lease.Load{Memory: n.memory, Slots: n.slots}
 	if n.alone {
-		claim = lease.Whole
+		claim = queue.Whole
 	}
 	return n.gate.Refuse(s.devices[i].UUID, claim)
 }

@@ -19,7 +19,6 @@ type Mark struct {
 type Placed struct {
 	*lease.Request
 	Position int // from 1
-	arrival  uint64
 }
 
 // PageOf returns at most limit leases and waiting requests of a book that follow a mark,
@@ -41,20 +40,19 @@ func PageOf(b *lease.Book, after Mark, limit int) (leases []*lease.Lease, waitin
 	if len(leases) > 0 {
 		last.Fence = leases[len(leases)-1].Fence
 	}
-	position := 0
-	for arrival, r := range b.Queue() {
-		if position++; arrival > after.Arrival {
-			waiting = append(waiting, Placed{Request: r, Position: position, arrival: arrival})
+	for i, r := range b.Waiting() {
+		if r.Arrival > after.Arrival {
+			waiting = append(waiting, Placed{Request: r, Position: i + 1})
 		}
 	}
 	if room := limit - len(leases); room < len(waiting) {
 		more = true
-		slices.SortFunc(waiting, func(a, b Placed) int { return cmp.Compare(a.arrival, b.arrival) })
+		slices.SortFunc(waiting, func(a, b Placed) int { return cmp.Compare(a.Arrival, b.Arrival) })
 		waiting = waiting[:room]
 		slices.SortFunc(waiting, func(a, b Placed) int { return cmp.Compare(a.Position, b.Position) })
 	}
 	for _, w := range waiting {
-		last.Arrival = max(last.Arrival, w.arrival)
+		last.Arrival = max(last.Arrival, w.Arrival)
 	}
 	return leases, waiting, last, more
 }

@@ -1,9 +1,8 @@
-package lease
+package queue
 
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/berth-gpu/berth/gpu"
 	"pgregory.net/rapid"
@@ -11,11 +10,16 @@ import (
 
 func (l Load) plus(m Load) Load { return Load{l.Memory + m.Memory, l.Slots + m.Slots} }
 
+// behind prepares a Passing whose requests are numbers.
+func behind(room Load, holdings []Load) (p Passing[int]) {
+	p.Begin(new(int), room, slices.Values(holdings))
+	return p
+}
+
 // delays asks a Passing whether a later load delays the one load ahead.
 func delays(room, ahead, later Load, holdings []Load) bool {
-	var p Passing
-	p.begin(room, holdings)
-	p.Add(&Request{Memory: ahead.Memory, Slots: ahead.Slots})
+	p := behind(room, holdings)
+	p.Add(0, ahead)
 	return !p.Allows(later)
 }
 
@@ -99,33 +103,27 @@ func TestWhoMayPassDelaysNobody(t *testing.T) {
 func TestPassingIsItsDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		room, holdings := drawLoad(t, "room", 16, 6), drawLoads(t, 5)
-		var p Passing
-		p.begin(room, holdings)
-		var ahead []*Request
+		p := behind(room, holdings)
+		var ahead []Load
 		delayedBy := func(later Load, at int) bool {
 			others := slices.Clone(holdings)
-			for i, r := range ahead {
-				if i != at {
-					others = append(others, r.Load())
-				}
-			}
-			return delaysSlowly(room, ahead[at].Load(), later, others)
+			others = append(others, slices.Delete(slices.Clone(ahead), at, at+1)...)
+			return delaysSlowly(room, ahead[at], later, others)
 		}
 		for range rapid.IntRange(1, 6).Draw(t, "number") {
-			l := drawLoad(t, "ahead", 10, 3)
-			ahead = append(ahead, &Request{Memory: l.Memory, Slots: l.Slots})
-			p.Add(ahead[len(ahead)-1])
+			ahead = append(ahead, drawLoad(t, "ahead", 10, 3))
+			p.Add(len(ahead)-1, ahead[len(ahead)-1])
 			later := drawLoad(t, "later", 8, 3)
 			any := false
 			for at := range ahead {
 				any = any || delayedBy(later, at)
 			}
-			first := p.Delayed(later)
-			if p.Allows(later) == any || (first != nil) != any {
-				t.Fatalf("it delays somebody: %v; Passing says %v and %v", any, !p.Allows(later), first)
+			first, delays := p.Delayed(later)
+			if p.Allows(later) == any || delays != any {
+				t.Fatalf("it delays somebody: %v; Passing says %v and %v", any, !p.Allows(later), delays)
 			}
-			if first != nil && !delayedBy(later, slices.Index(ahead, first)) {
-				t.Fatalf("%+v would not be delayed", first.Load())
+			if delays && !delayedBy(later, first) {
+				t.Fatalf("%+v would not be delayed", ahead[first])
 			}
 		}
 	})
@@ -136,16 +134,13 @@ func TestPassingIsItsDefinition(t *testing.T) {
 func TestExclusiveRequestsAreNotPassed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		room, ahead := drawLoad(t, "room", 16, 6).plus(Load{1, 1}), drawLoad(t, "ahead", 10, 3).plus(Load{0, 1})
-		var p Passing
-		p.begin(room, drawLoads(t, 5))
-		first := &Request{Memory: ahead.Memory, Slots: ahead.Slots}
-		p.Add(first)
-		fits := ahead.Within(room)
-		if p.Allows((&Request{Terms: Terms{Exclusive: true}}).Claim()) == fits {
+		p := behind(room, drawLoads(t, 5))
+		p.Add(0, ahead)
+		if fits := ahead.Within(room); p.Allows(Whole) == fits {
 			t.Fatalf("an exclusive request passes %+v in a room of %+v: %v", ahead, room, fits)
 		}
-		p.begin(room, drawLoads(t, 5))
-		p.Add(&Request{Memory: 99, Slots: 1, Terms: Terms{Exclusive: true}})
+		p = behind(room, drawLoads(t, 5))
+		p.Add(0, Whole)
 		if later := drawLoad(t, "later", 6, 2); p.Allows(later) != (later == Load{}) {
 			t.Fatalf("%+v passes an exclusive request", later)
 		}
@@ -164,12 +159,12 @@ func TestPassingGivesUp(t *testing.T) {
 	if !delays(Load{180003, 100}, Load{30001, 1}, Load{1, 1}, holdings) {
 		t.Error("somebody may pass without proof")
 	}
-	var p Passing
-	p.begin(Load{180003, 100}, holdings)
+	p := behind(Load{180003, 100}, holdings)
 	for p.steps > 0 {
-		p.Add(&Request{Memory: 30001 + 6*gpu.MiB(len(p.ahead)), Slots: 1})
+		p.Add(len(p.ahead), Load{30001 + 6*gpu.MiB(len(p.ahead)), 1})
 	}
-	if n := len(p.ahead); n > maxSteps || p.Allows(Load{1, 1}) || p.Delayed(Load{1, 1}) == nil {
+	_, late := p.Delayed(Load{1, 1})
+	if n := len(p.ahead); n > maxSteps || p.Allows(Load{1, 1}) || !late {
 		t.Errorf("after %d requests somebody may still pass", n)
 	}
 	// All sums are even here, so that the device never gets full.
@@ -187,46 +182,26 @@ func TestPassingGivesUp(t *testing.T) {
 	}
 }
 
-// delayed returns the request ahead that a later load would delay on a device.
-func delayed(b *Book, uuid string, later Load, ahead []*Request, could func(uuid string, r *Request) bool) *Request {
-	var p Passing
-	b.Passing(&p, uuid)
-	for _, r := range ahead {
-		if could(uuid, r) {
-			p.Add(r)
+// delaysSlowly is the definition: all sets of holdings, one after the other.
+func delaysSlowly(room, ahead, later Load, holdings []Load) bool {
+	for set := range 1 << len(holdings) {
+		beside := ahead
+		for i, held := range holdings {
+			if set&(1<<i) != 0 {
+				beside = beside.plus(held)
+			}
+		}
+		if beside.Within(room) && !beside.plus(later).Within(room) {
+			return true
 		}
 	}
-	return p.Delayed(later)
+	return false
 }
 
-func everyDevice(string, *Request) bool { return true }
-func noDevice(string, *Request) bool    { return false }
+func drawLoad(t *rapid.T, name string, memory, slots int) Load {
+	return Load{gpu.MiB(rapid.IntRange(0, memory).Draw(t, name)), rapid.IntRange(0, slots).Draw(t, name)}
+}
 
-func TestDelayed(t *testing.T) {
-	b := newBook(t, Capacity{Total: 100, MaxPipelines: 4, Usable: 4}, roomy)
-	big := &Request{ID: "big", GPUs: 1, Memory: 80, Slots: 1}
-	small := &Request{ID: "small", GPUs: 1, Memory: 20, Slots: 1}
-	medium := &Request{ID: "medium", GPUs: 1, Memory: 30, Slots: 1}
-	grant(t, b, &Request{ID: "l", Memory: 30, Slots: 1, Binding: ByTTL, TTL: time.Minute}, dev(0))
-	expect := func(what string, want *Request, later *Request, could func(string, *Request) bool, ahead ...*Request) {
-		t.Helper()
-		if got := delayed(b, dev(0), later.Load(), ahead, could); got != want {
-			t.Errorf("%s: %v is delayed, want %v", what, got, want)
-		}
-	}
-	expect("nobody ahead", nil, medium, everyDevice)
-	expect("exactly beside the big one", nil, small, everyDevice, big)
-	expect("too much beside the big one", big, medium, everyDevice, big)
-	expect("the big one cannot come here", nil, medium, noDevice, big)
-	expect("first the medium one, which counts as a holding", medium, small, everyDevice, &Request{ID: "x", Memory: 100, Slots: 9}, medium, &Request{ID: "y", Memory: 60})
-	b.Observe(only(b, "l"), dev(0), 50)
-	b.ObserveForeign(dev(0), 10)
-	expect("foreign memory may stay: 10 + 80 + 20", big, small, everyDevice, big)
-	b.ObserveForeign(dev(0), 0)
-	b.SetCapacity(dev(0), Capacity{Total: 100, MaxPipelines: 4, Usable: 1})
-	expect("the slots that throttling takes may stay away", big, small, everyDevice, big)
-	expect("no slot, so throttling does not matter", nil, &Request{ID: "z", Memory: 20}, everyDevice, big)
-	if got := delayed(b, "GPU-9", small.Load(), []*Request{big}, everyDevice); got != nil {
-		t.Errorf("on an unknown device %v is delayed", got)
-	}
+func drawLoads(t *rapid.T, most int) []Load {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Load { return drawLoad(t, "load", 6, 2) }), 0, most).Draw(t, "holdings")
 }
