@@ -116,11 +116,8 @@ func (l *Ledger) ExplainWaiting(k lease.Key) (placement.Explanation, bool) {
 // Limited returns why quotas and limits keep the waiting requests that they keep. However
 // much room there is, these wait until their users, groups or services have less.
 func (l *Ledger) Limited() map[lease.Key]error {
-	l.mu.Lock() // not RLock: Waiting sorts the queue, and limits are remembered
-	defer l.mu.Unlock()
 	found, stuck := map[lease.Key]error{}, map[lease.Allowance]*lease.Request{}
-	for _, r := range l.book.Waiting() {
-		err := l.overQuota(r, nil)
+	for r, err := range l.overQuotas {
 		if err == nil {
 			own := []lease.Allowance{lease.UserLimit(r.Holder.Owner())}
 			for _, group := range r.Groups {
@@ -139,6 +136,33 @@ func (l *Ledger) Limited() map[lease.Key]error {
 		}
 	}
 	return found
+}
+
+// mostAtOnce is how many waiting requests overQuotas looks at before it lets others have the
+// book.
+const mostAtOnce = 256
+
+// overQuotas yields the waiting requests in the order of the queue, each with what overQuota
+// says of it alone. It holds no lock while it yields.
+func (l *Ledger) overQuotas(yield func(*lease.Request, error) bool) {
+	l.mu.Lock() // not RLock: Waiting sorts the queue
+	waiting := slices.Clone(l.book.Waiting())
+	l.mu.Unlock()
+	why := make([]error, mostAtOnce)
+	for some := range slices.Chunk(waiting, mostAtOnce) {
+		l.mu.Lock() // not RLock: limits are remembered
+		for i, r := range some {
+			if some[i] = l.book.Request(r.Key()); some[i] != nil { // it has not left meanwhile
+				why[i] = l.overQuota(some[i], nil)
+			}
+		}
+		l.mu.Unlock()
+		for i, r := range some {
+			if r != nil && !yield(r, why[i]) {
+				return
+			}
+		}
+	}
 }
 
 // explain explains a request that is in the queue.

@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -100,6 +101,47 @@ func TestLimitedMakesNoTexts(t *testing.T) {
 	}
 	if made := testing.AllocsPerRun(5, func() { k.Limited() }) / waiting; made > 6 {
 		t.Errorf("each of %d requests takes %.1f allocations", waiting, made)
+	}
+}
+
+// Others have the book while somebody looks at what keeps a long queue: what is told of those
+// who are looked at later is what holds then.
+func TestLimitedLetsOthersGoOn(t *testing.T) {
+	w := newWorld()
+	w.settings.Limits = limited(1, memoryLimit(10))
+	k := w.start(t)
+	k.device(0, 10_000)
+	leave := k.sit()
+	for i := range 3 * mostAtOnce {
+		r := want(fmt.Sprint("w-", i), 20)
+		r.GPUs, r.Requested, r.Deadline = 1, time.Now().Add(time.Duration(i)), time.Now().Add(time.Hour)
+		k.waiters[&r] = &waiter{request: &r, done: make(chan outcome, 1)}
+		if _, err := k.apply(lease.Ask{Request: &r}, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k.effects = k.effects[:0]
+	leave()
+	var seen []string
+	for r, err := range k.overQuotas {
+		if err == nil {
+			t.Errorf("nothing keeps %s", r.ID)
+		}
+		if seen = append(seen, r.ID); len(seen) == 1 { // this would wait for ever if the lock were held
+			leave := k.sit()
+			for _, r := range slices.Clone(k.book.Waiting())[2*mostAtOnce:] {
+				if _, err := k.apply(lease.Withdraw{Key: r.Key(), By: access.Daemon()}, time.Now()); err != nil {
+					t.Error(err)
+				}
+				delete(k.waiters, r)
+			}
+			k.effects = k.effects[:0]
+			k.shift(time.Hour) // they still wait when the clock is set
+			leave()
+		}
+	}
+	if len(seen) != 2*mostAtOnce {
+		t.Errorf("%d requests were looked at, want %d", len(seen), 2*mostAtOnce)
 	}
 }
 
