@@ -150,6 +150,29 @@ func TestTimeOutSortsNobodyElse(t *testing.T) {
 	}
 }
 
+// When there is room for many at once, others have the book in between.
+func TestManyAreGrantedInTurns(t *testing.T) {
+	for _, users := range []int{1, 48, 3000} {
+		k := longQueue(t, 3000, users, func(int, int) gpu.MiB { return 1 })
+		defer k.die(func() {}) // the grants are not in the journal
+		defer k.sit()()
+		k.dirty = true
+		granted, turns, one := 0, 0, 3*users // what it takes at most to order the users for a grant
+		for more := true; more; turns++ {
+			k.effects = k.effects[:0]
+			before := k.book.Work() + k.ahead.Looked()
+			more = k.serve(time.Now())
+			granted += len(k.effects)
+			if work := k.book.Work() + k.ahead.Looked() - before; len(k.effects) > mostLooked+1 || work > mostLooked*comparedInALook+one {
+				t.Errorf("%d users: %d are granted at a time, with %d comparisons", users, len(k.effects), work)
+			}
+		}
+		if granted <= mostLooked {
+			t.Errorf("%d users: %d are granted in %d turns", users, granted, turns)
+		}
+	}
+}
+
 // workOfChanges returns the work that a change takes on average while n requests
 // wait: one asks, one withdraws, somebody who need not wait comes and goes, a lease
 // ends, and a device is measured.

@@ -10,9 +10,12 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
-// mostLooked is about how many looks at waiting requests serve takes at a time. Most grants
-// take a few; behind many requests whose start is not known each takes as many as those are.
-const mostLooked = 512
+// mostLooked is about how many looks at waiting requests serve takes at a time. A grant counts
+// as one, and so does what takes as long: comparisons of so many requests with each other.
+const (
+	mostLooked      = 512
+	comparedInALook = 256
+)
 
 // serve grants the waiting requests that fit, in the order of the queue. It reports whether
 // there may be more: others have their turn with the book in between. The caller holds mu.
@@ -20,8 +23,9 @@ func (l *Ledger) serve(now time.Time) (more bool) {
 	if _, waiting := l.book.Len(); waiting == 0 || !l.dirty && !l.serveNew(now) {
 		return false
 	}
-	for until := l.ahead.Looked() + mostLooked; l.serveFirst(now); { // every grant changes shares, and with them the order
-		if l.ahead.Looked() > until {
+	looked := func() int { return l.ahead.Looked() + l.book.Work()/comparedInALook + len(l.effects) }
+	for until := looked() + mostLooked; l.serveFirst(now); { // every grant changes shares, and with them the order
+		if looked() > until {
 			return true
 		}
 	}
