@@ -1,5 +1,7 @@
-// Package runtest is the world of tests for the books of runs: what outlives a daemon,
-// with the minders that it starts. A daemon can be killed at each of its effects on it.
+// Package runtest is the world of tests for the books of runs.
+//
+// It has what outlives a daemon, with the minders that the daemon starts. A daemon can be
+// killed at each of its effects on it.
 package runtest
 
 import (
