@@ -139,7 +139,6 @@ func add(root *cobra.Command, con *console.Console, all []group, wanted func(con
 			}
 			cmd := named.New(con)
 			cmd.GroupID = g.title
-			console.KeepAmounts(cmd)
 			root.AddCommand(cmd)
 		}
 	}

@@ -64,17 +64,14 @@ func (w *written) Set(text string) error {
 	return w.Value.Set(text)
 }
 
-// KeepAmounts has the flags of a command and of those below it keep the amounts of memory
-// that they are given as they were written, for [Console.Begin].
-func KeepAmounts(cmd *cobra.Command) {
+// keepAmounts has the flags of a command keep the amounts of memory that they are given as
+// they were written, for [Console.Begin].
+func keepAmounts(cmd *cobra.Command) {
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if f.Value.Type() == "memory" {
 			f.Value = &written{Value: f.Value}
 		}
 	})
-	for _, below := range cmd.Commands() {
-		KeepAmounts(below)
-	}
 }
 
 // amounts returns the amounts of memory on a command line, as they were written: the

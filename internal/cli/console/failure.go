@@ -65,6 +65,26 @@ func (e *hintedError) Hint() string { return e.hint }
 // Hinted adds a next step to an error.
 func Hinted(err error, hint string) error { return &hintedError{err, hint} }
 
+// rewordedError is an error in other words.
+type rewordedError struct {
+	text  string
+	cause error
+}
+
+func (e *rewordedError) Error() string { return e.text }
+
+func (e *rewordedError) Unwrap() error { return e.cause }
+
+// Reworded returns an error in other words: those of the daemon, which knows less about what
+// the user wrote.
+func Reworded(err error, text string) error { return &rewordedError{text, err} }
+
+// IsProblem reports whether the daemon refused with one of these codes.
+func IsProblem(err error, codes ...string) bool {
+	problem := (*api.Problem)(nil)
+	return errors.As(err, &problem) && slices.Contains(codes, problem.Code)
+}
+
 // ExitCode returns the exit code of a command that ended with err.
 func (c *Console) ExitCode(ctx context.Context, err error) int {
 	program, signal, exit := (*child.ProgramError)(nil), (*SignalError)(nil), (*exitError)(nil)

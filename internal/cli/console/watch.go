@@ -15,16 +15,25 @@ import (
 // shortestWatch keeps a typing error from causing a busy loop.
 const shortestWatch = 100 * time.Millisecond
 
-// WatchFlag adds the flag that makes a command show its answer repeatedly.
+// WatchFlag adds the flag that makes a command show its answer repeatedly. A flag with an
+// optional value takes it only after "=", so in "--watch 2s" the interval comes as an argument
+// after those that the command needs, and WatchFlag keeps it from the command.
 func WatchFlag(cmd *cobra.Command, watch *time.Duration) {
 	cmd.Flags().DurationVar(watch, "watch", 0, "repeat every `INTERVAL`")
 	cmd.Flags().Lookup("watch").NoOptDefVal = "1s"
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		required, _ := arguments(cmd)
+		others, err := takeInterval(args[len(required):], watch)
+		if err != nil {
+			return err
+		}
+		return run(cmd, append(args[:len(required):len(required)], others...))
+	}
 }
 
-// TakeInterval takes the interval out of the arguments. A flag with an optional
-// value takes it only after "=", so in "--watch 2s" the interval comes as an
-// argument. TakeInterval recognizes it by its unit.
-func TakeInterval(args []string, watch *time.Duration) (others []string, err error) {
+// takeInterval takes the interval out of the arguments. It recognizes it by its unit.
+func takeInterval(args []string, watch *time.Duration) (others []string, err error) {
 	others = slices.DeleteFunc(slices.Clone(args), func(arg string) bool {
 		interval, err := time.ParseDuration(arg)
 		if *watch == 0 || err != nil || strings.TrimRight(arg, "0123456789") == "" {

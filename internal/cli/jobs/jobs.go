@@ -72,21 +72,11 @@ func known(ctx context.Context, c *client.Client) (all []string) {
 // missing says that nothing has a name or an id, instead of the daemon, which knows only
 // ids. If the daemon misses something else, its own words stand.
 func missing(what, name, next string, err error) error {
-	problem := (*api.Problem)(nil)
-	if !errors.As(err, &problem) || problem.Code != "unknown_job" && problem.Code != "unknown_allocation" {
+	if !console.IsProblem(err, "unknown_job", "unknown_allocation") {
 		return err
 	}
-	return console.Hinted(&missingError{fmt.Sprintf("there is no %s with the id or the name %s", what, name), err}, next)
+	return console.Hinted(console.Reworded(err, fmt.Sprintf("there is no %s with the id or the name %s", what, name)), next)
 }
-
-// missingError is the daemon's error in other words.
-type missingError struct {
-	text  string
-	cause error
-}
-
-func (e *missingError) Error() string { return e.text }
-func (e *missingError) Unwrap() error { return e.cause }
 
 // isUnknown reports whether the daemon has no job with an id.
 func isUnknown(err error) bool {

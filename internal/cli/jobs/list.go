@@ -44,14 +44,9 @@ the daemon remembers: it keeps those that have ended for 90 days.`,
   berth jobs --user ada --user ben --since 7d
   berth jobs --state failed,timed_out --since 7d
   berth jobs --json | jq -r '.jobs[] | select(.state == "failed") | .id'`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			others, err := console.TakeInterval(args, &o.watch)
-			if err != nil {
-				return err
-			}
-			if len(others) > 0 {
-				return console.Usage("jobs takes no argument %q: berth job %s shows one job", others[0], words.Shell(others[0]))
+			if len(args) > 0 {
+				return console.Usage("jobs takes no argument %q: berth job %s shows one job", args[0], words.Shell(args[0]))
 			}
 			return o.run(cmd.Context())
 		},
@@ -138,15 +133,10 @@ For a job with an array or parameters, list its tasks; ID.3 is task 3.
 An ID is train-17, or a name or the beginning of one, if only one job has it.
 Command, folder and log are shown to the owner and to operators.`,
 		Example:           "  berth job train-17\n  berth job sweep-18.3\n  berth job train --watch\n  berth job train-17 --json | jq .exit_code",
-		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: complete(con),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			others, err := console.TakeInterval(args[1:], &watch)
-			if err != nil {
-				return err
-			}
-			if len(others) > 0 {
-				return console.Usage("job shows one job, not %q and %q", args[0], others[0])
+			if len(args) > 1 {
+				return console.Usage("job shows one job, not %q and %q", args[0], args[1])
 			}
 			return con.With(cmd.Context(), func(c *client.Client) error {
 				return con.Tell(cmd.Context(), watch, func(ctx context.Context) (console.Shown, error) {

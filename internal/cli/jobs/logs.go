@@ -38,7 +38,6 @@ it. A name instead of an id means your own job, the newest of those that have
 ended; USER/NAME means that of another. The logs of others are for operators,
 and the daemon reads them with the rights of the owner.`,
 		Example:           "  berth logs train-17\n  berth logs train -f\n  berth logs sweep-18.3 --lines 20\n  berth logs train-17 --errors\n  berth logs chat -f",
-		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeLogs(con),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {

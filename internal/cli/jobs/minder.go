@@ -11,6 +11,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/process/minder"
 )
 
@@ -54,7 +55,7 @@ func asker(socket string) func(context.Context, string) (api.MinderOrder, error)
 		order, err := c.MinderOrder(ctx, run)
 		// Only that the daemon has no order is an end. Whatever else it refuses passes: it is
 		// busy or going away, or does not know now who asks.
-		if problem := (*api.Problem)(nil); errors.As(err, &problem) && problem.Code == "no_order" {
+		if console.IsProblem(err, "no_order") {
 			err = fmt.Errorf("%w: %w", minder.ErrRefused, err)
 		}
 		return order, err

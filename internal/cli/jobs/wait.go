@@ -36,7 +36,6 @@ meanwhile. If you interrupt the command, the jobs run on.`,
 		Example: `  berth wait train-17 && berth submit -- python evaluate.py
   berth wait sweep-18 sweep-19
   id=$(berth submit --memory 8GiB -- python train.py); berth wait $id`,
-		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: complete(con, living...),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			con.Endure()

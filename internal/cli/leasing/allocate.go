@@ -57,7 +57,6 @@ SERVICE-3, ... if that name is taken.`,
   berth allocate embedder 4GiB --unit embedder.service
   berth allocate render 20GiB --pool
   berth allocate trainer 80GiB --timeout 5m --priority 10`,
-		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: con.Services(),
 	}
 	flags := cmd.Flags()
@@ -155,7 +154,7 @@ func (o *allocateOptions) allocate(ctx context.Context, c *client.Client) (api.L
 	}
 	for try := 1; ; try++ {
 		granted, err := await(ctx, o.Console, c, request.ID, nil, func(ctx context.Context) (api.Lease, error) { return c.Allocate(ctx, request) })
-		if o.request.ID != "" || try == tries || !isProblem(err, "duplicate_allocation") {
+		if o.request.ID != "" || try == tries || !console.IsProblem(err, "duplicate_allocation") {
 			return granted, err
 		}
 		leases, err := c.Leases(ctx)
@@ -233,10 +232,4 @@ func negative(_ *cobra.Command, err error) error {
 		return console.Usage("%q is not an amount of memory: it must be above 0", "-"+number)
 	}
 	return err
-}
-
-// isProblem reports whether the daemon refused with this code.
-func isProblem(err error, code string) bool {
-	problem := (*api.Problem)(nil)
-	return errors.As(err, &problem) && problem.Code == code
 }

@@ -30,7 +30,6 @@ func newDeallocate(con *console.Console) *cobra.Command {
 the service has several leases there, name one with --id, as ID or USER/ID. A
 lease over several GPUs ends on all of them. A pool is found by its name.`,
 		Example: "  berth deallocate embedder\n  berth deallocate embedder 1\n  berth deallocate embedder 1 --id embedder-2",
-		Args:    cobra.RangeArgs(1, 2),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, part string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 1 {
 				return con.GPUs()(cmd, nil, part)

@@ -38,7 +38,6 @@ would probably be granted.`,
   berth explain --memory 40GiB --gpus 2
   berth explain --exclusive
   berth explain --memory 8GiB --where 'name~H200,cc>=9.0'`,
-		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: con.Leases(),
 	}
 	flags := cmd.Flags()
@@ -118,7 +117,7 @@ func (o *explainOptions) run(ctx context.Context) error {
 	} else {
 		e, err = v.Explain(ctx, o.request)
 	}
-	if o.id != "" && isProblem(err, "unknown_allocation") {
+	if o.id != "" && console.IsProblem(err, "unknown_allocation") {
 		if job, found := jobOf(ctx, v.Client, o.id); found == nil {
 			return o.unasked(job)
 		}

@@ -49,14 +49,9 @@ and which pods they are for. If a machine does not answer, the exit code is 1.`,
   berth leases --limit 20
   berth leases --kubernetes
   berth leases --service embedder --json | jq -r '.leases[].id'`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			others, err := console.TakeInterval(args, &o.watch)
-			if err != nil {
-				return err
-			}
-			if len(others) > 0 {
-				return console.Usage("leases takes no argument %q: choose with --service, --user or --gpu", others[0])
+			if len(args) > 0 {
+				return console.Usage("leases takes no argument %q: choose with --service, --user or --gpu", args[0])
 			}
 			if o.orphan && o.whose || o.ended && (o.orphan || o.whose) {
 				return console.Usage("give only one of --orphans, --processes and --ended")

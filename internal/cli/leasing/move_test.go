@@ -159,7 +159,7 @@ func TestLoopEndsWithARefusal(t *testing.T) {
 			w.WriteHeader(http.StatusNotFound)
 			_, _ = w.Write([]byte(`{"status":404,"code":"unknown_service","detail":"There is no service x."}`))
 		})
-		if err := o.run(t.Context()); !isProblem(err, "unknown_service") {
+		if err := o.run(t.Context()); !console.IsProblem(err, "unknown_service") {
 			t.Errorf("error %v", err)
 		}
 	})

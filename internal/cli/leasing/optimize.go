@@ -35,7 +35,6 @@ what it would do, what it would leave alone, and why.`,
 		Example: `  berth optimize --dry-run
   berth optimize
   berth optimize embedder --json | jq '.rungs[] | {name, freed_mb}'`,
-		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: con.Services(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			service, err := serviceOf(args)
@@ -84,7 +83,6 @@ round. It goes on while the daemon restarts, and until you interrupt it.
 To have the daemon do it by itself, set optimization.interval and
 optimization.memory_threshold.`,
 		Example:           "  berth loop --interval 300\n  berth loop --interval 10m embedder\n  berth loop --interval 300 --json | jq -c '.rungs[].freed_mb'",
-		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: con.Services(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			service, err := serviceOf(args)

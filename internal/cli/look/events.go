@@ -41,7 +41,6 @@ missing. berth help event-codes lists the codes.`,
   berth events --gpu 0 --code throttle --code resume
   berth events --lease train-7 --follow
   berth events --follow --json | jq -r .code`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
 	flags := cmd.Flags()

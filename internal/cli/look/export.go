@@ -34,7 +34,6 @@ output. The command writes a file whole or not at all.`,
 		Example: `  berth export machine.json
   berth export samples.csv --since 10m
   berth export - --format csv | head`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.file = args[0]
 			return o.run(cmd.Context())

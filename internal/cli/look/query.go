@@ -42,7 +42,6 @@ it, in the field data.`,
   berth query 'sum by (user) (gpu_user_memory_leased_mb)' --range 7d
   berth query 'max_over_time(gpu_power_usage_watts[1h])' --time 2h
   berth query 'rate(gpu_energy_joules_total[5m])' --range 1h --step 15s --json`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.expr = args[0]
 			return o.run(cmd.Context())

@@ -60,7 +60,6 @@ it; and for whom. With energy.price_per_kwh, show what it cost.`,
   berth report --json | jq -r '.advice[].text'
   berth report --json | jq '.measurements[] | select(.asked_mb > 2 * .peak_mb)'
   berth report --json --since 7d | jq '.period.users[] | {name, lease_hours}'`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
 	cmd.Flags().StringVar(&o.since, "since", "", "show what happened since this `TIME`, or the last 7d")

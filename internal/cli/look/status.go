@@ -41,11 +41,13 @@ the exit code is 1 then.`,
   berth status --kubernetes
   berth status --urls http://a:8000,http://b:8000
   berth status --json | jq '.gpus[].state'`,
-		Args:              cobra.MaximumNArgs(2),
 		ValidArgsFunction: con.GPUs(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.take(args); err != nil {
-				return err
+			switch len(args) {
+			case 2:
+				return console.Usage("status takes one GPU, not %q and %q", args[0], args[1])
+			case 1:
+				o.gpu = args[0]
 			}
 			return o.run(cmd.Context())
 		},
@@ -54,21 +56,6 @@ the exit code is 1 then.`,
 	console.DevicesFlag(cmd, &o.devices)
 	console.AcrossFlags(cmd, &o.across)
 	return cmd
-}
-
-// take reads the arguments.
-func (o *statusOptions) take(args []string) error {
-	others, err := console.TakeInterval(args, &o.watch)
-	if err != nil {
-		return err
-	}
-	if len(others) > 1 {
-		return console.Usage("status takes one GPU, not %q and %q", others[0], others[1])
-	}
-	if len(others) == 1 {
-		o.gpu = others[0]
-	}
-	return nil
 }
 
 func (o *statusOptions) run(ctx context.Context) error {

@@ -46,7 +46,6 @@ otherwise.`,
   berth top --once
   berth top --kubernetes
   LINES=40 COLUMNS=120 berth top --once --devices sim:4`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Across.Any() && !cmd.Flags().Changed("interval") {
 				o.Interval = usualAcross

@@ -44,7 +44,6 @@ the role admin. berth help access says what is in the log.`,
   berth audit --what release --json | jq -r .object.id
   berth audit --follow
   berth audit verify`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), cmd.Flags().Changed("limit")) },
 	}
 	flags := cmd.Flags()
@@ -144,7 +143,6 @@ something is wrong.
 The command reads the files in the state folder of the daemon, so you need to be
 root or the user that runs the daemon. The daemon may run.`,
 		Example: "  berth audit verify\n  berth audit verify --state-dir /var/lib/berth --json",
-		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			state, err := con.StateDir(stateDir)
 			if err != nil {

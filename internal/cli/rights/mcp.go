@@ -27,7 +27,6 @@ notes with each act which program asked, as that program calls itself.`,
 		Example: `  berth mcp
   berth mcp --acts
   claude mcp add berth -- berth mcp`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), con, acts) },
 	}
 	cmd.Flags().BoolVar(&acts, "acts", false, "let the assistant submit and cancel jobs")

@@ -36,7 +36,6 @@ have on the socket; "berth whoami" shows it.
 Without a screen, the command prints the link, and the ssh command that leads a
 browser on another machine to the page.`,
 		Example: "  berth open\n  berth open --print",
-		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
 	cmd.Flags().BoolVar(&o.print, "print", false, "print the link and nothing else")
@@ -146,40 +145,35 @@ func (o *openOptions) await(ctx context.Context, c *client.Client, before api.Se
 }
 
 func newSessions(con *console.Console) *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := console.Show(con, &cobra.Command{
 		Use:   "sessions",
 		Short: "List who is signed in on the page, and end sessions",
 		Long: `List your sessions on the page: the role of each, whether it was begun with a
 link of "berth open" or with a token, when it began, when it was last used, and
 when it ends. With the role admin, you see the sessions of everybody.`,
 		Example: "  berth sessions\n  berth sessions end 34c9da2fcf7dd83d",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return console.Ask(cmd.Context(), con, listSessions, view.Sessions)
-		},
-	}
-	cmd.AddCommand(&cobra.Command{
+	}, listSessions, view.Sessions)
+	cmd.AddCommand(console.Act(con, &cobra.Command{
 		Use:   "end ID",
 		Short: "End a session at once",
 		Long: `End a session at once: whoever has the page open there has to sign in again.
 With the role admin, you can end the session of anybody. Leases stay.`,
 		Example: "  berth sessions end 34c9da2fcf7dd83d",
-		Args:    cobra.ExactArgs(1),
 		ValidArgsFunction: console.Offer(con, listSessions, func(all api.Sessions) (offers []string) {
 			for _, s := range all.Sessions {
 				offers = append(offers, term.Clean(s.ID)+"\t"+term.Clean(s.User))
 			}
 			return offers
 		}),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		PreRunE: func(_ *cobra.Command, args []string) error {
 			if args[0] == "" {
 				return console.Usage("the id of the session is empty: berth sessions names all of them")
 			}
-			return console.Ask(cmd.Context(), con, func(c *client.Client, ctx context.Context) (api.Session, error) {
-				return c.Sessions().End(ctx, args[0])
-			}, view.SessionEnded)
+			return nil
 		},
-	})
+	}, func(ctx context.Context, c *client.Client, args []string) (api.Session, error) {
+		return c.Sessions().End(ctx, args[0])
+	}, view.SessionEnded))
 	return cmd
 }
 

@@ -40,43 +40,38 @@ whoever uses the old one, then revoke the old one.`,
 }
 
 func newTokenList(con *console.Console) *cobra.Command {
-	return &cobra.Command{
+	return console.Show(con, &cobra.Command{
 		Use:   "list",
 		Short: "List the tokens, without their secrets",
 		Long: `List the tokens that the daemon accepts: the role of each, the service that it
 is for, who created it and when, when it expires, and when somebody last used
 it. The token of the configuration is in the list too.`,
 		Example: "  berth token list\n  berth token list --json | jq -r '.tokens[] | select(.role==\"admin\") | .name'",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return console.Ask(cmd.Context(), con, (*client.Client).Tokens, view.Tokens)
-		},
-	}
+	}, (*client.Client).Tokens, view.Tokens)
 }
 
 func newTokenRevoke(con *console.Console) *cobra.Command {
-	return &cobra.Command{
+	return console.Act(con, &cobra.Command{
 		Use:   "revoke NAME",
 		Short: "End a token",
 		Long: `End a token. The daemon refuses it from then on, also on connections that are
 open. Leases that its users hold stay.`,
 		Example: "  berth token revoke grafana",
-		Args:    cobra.ExactArgs(1),
 		ValidArgsFunction: console.Offer(con, (*client.Client).Tokens, func(all api.Tokens) (offers []string) {
 			for _, k := range all.Tokens {
 				offers = append(offers, term.Clean(k.Name)+"\t"+term.Clean(k.Role))
 			}
 			return offers
 		}),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		PreRunE: func(_ *cobra.Command, args []string) error {
 			if args[0] == "" {
 				return console.Usage("the name of the token is empty: berth token list names all of them")
 			}
-			return console.Ask(cmd.Context(), con, func(c *client.Client, ctx context.Context) (api.Token, error) {
-				return c.RevokeToken(ctx, args[0])
-			}, view.TokenRevoked)
+			return nil
 		},
-	}
+	}, func(ctx context.Context, c *client.Client, args []string) (api.Token, error) {
+		return c.RevokeToken(ctx, args[0])
+	}, view.TokenRevoked)
 }
 
 // longestSecret is more than the length of any secret. The daemon has its own limit.
@@ -125,7 +120,6 @@ token.`,
   berth token create nightly --role user --as ada --expires 30d
   openssl rand -hex 32 | berth token create old-ci --role user --stdin
   berth token create kubernetes --role operator --secret-file token --replace`,
-		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("as") && o.request.As == "" {

@@ -49,7 +49,6 @@ The file - means standard input. The programs run as you, or as --user.`,
 		Example: `  berth import llama-swap config.yaml
   berth import llama-swap config.yaml --user llm > services.yaml
   berth import llama-swap - --json < config.yaml | jq -r .settings`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := con.Read(args[0], llamaswap.MostBytes+1)
 			if err != nil {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -60,13 +59,8 @@ of one, or the name of a model.
 Who may look sees all of them; commands, folders and logs are for the user of a
 service and for operators.`,
 		Example:           "  berth services\n  berth services chat\n  berth services --watch\n  berth services --json | jq '.services[].state'",
-		Args:              cobra.MaximumNArgs(2),
 		ValidArgsFunction: complete(con),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			names, err := console.TakeInterval(args, &watch)
-			if err != nil {
-				return err
-			}
+		RunE: func(cmd *cobra.Command, names []string) error {
 			if len(names) > 1 {
 				return console.Usage("services shows all services or one, not %q and %q", names[0], names[1])
 			}
@@ -116,7 +110,7 @@ starts those that a person stopped.`,
 					return tell(con, "No service is stopped.")
 				}
 			}
-			return each(cmd.Context(), con, args, why, (*client.Client).StartService, view.ServiceStarted)
+			return console.Each(cmd.Context(), con, args, order(&why, (*client.Client).StartService), view.ServiceStarted)
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "start all services that a person stopped")
@@ -147,7 +141,7 @@ ended: do that before you stop the daemon for good, which leaves them running.`,
 			if all {
 				return stopAll(cmd.Context(), con, why)
 			}
-			return each(cmd.Context(), con, args, why, (*client.Client).StopService, view.ServiceStopped)
+			return console.Each(cmd.Context(), con, args, order(&why, (*client.Client).StopService), view.ServiceStopped)
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "stop all services, and wait until they have ended")
@@ -157,19 +151,15 @@ ended: do that before you stop the daemon for good, which leaves them running.`,
 
 func newRestart(con *console.Console) *cobra.Command {
 	var why string
-	cmd := &cobra.Command{
+	cmd := console.ActOnEach(con, &cobra.Command{
 		Use:   "restart NAME...",
 		Short: "Stop services and start them again",
 		Long: `Stop services, each when its open requests have ended, and start them again.
 What changed in berth.yaml about their programs since the last start holds from
 then on. Requests that come meanwhile wait.`,
 		Example:           "  berth restart chat\n  berth restart chat --why \"new settings\"",
-		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: complete(con),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return each(cmd.Context(), con, args, why, (*client.Client).RestartService, view.ServiceRestarted)
-		},
-	}
+	}, order(&why, (*client.Client).RestartService), view.ServiceRestarted)
 	whyFlag(cmd, &why)
 	return cmd
 }
@@ -183,7 +173,6 @@ func newMove(con *console.Console) *cobra.Command {
 again on another GPU, given by index or UUID. Requests that come meanwhile wait.
 This makes room on a GPU whose free memory is in too small parts.`,
 		Example: "  berth move chat 1\n  berth move chat GPU-5a1c0b7e --why \"room for training\"",
-		Args:    cobra.ExactArgs(2),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, part string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 1 {
 				return con.GPUs()(cmd, nil, part)
@@ -261,7 +250,7 @@ func stopAll(ctx context.Context, con *console.Console, why string) error {
 	if err != nil {
 		return err
 	}
-	failed := each(ctx, con, running, why, (*client.Client).StopService, view.ServiceStopped)
+	failed := console.Each(ctx, con, running, order(&why, (*client.Client).StopService), view.ServiceStopped)
 	for {
 		left, err := names(ctx, con, func(s api.Service) bool { return s.Stopped != nil && s.State != "stopped" })
 		switch {
@@ -282,21 +271,11 @@ func whyFlag(cmd *cobra.Command, why *string) {
 	cmd.Flags().StringVar(why, "why", "", "`TEXT` that people read about it")
 }
 
-// each gives an order to the services that names mean, one after the other, and says what
-// becomes of each. A failure does not keep it from the next.
-func each(ctx context.Context, con *console.Console, names []string, why string,
-	do func(c *client.Client, ctx context.Context, name, why string) (api.Service, error), say func(api.Service, term.Screen) string) error {
-	return con.With(ctx, func(c *client.Client) error {
-		var failures []error
-		for _, name := range names {
-			s, err := byName(ctx, c, name, false, func(name string) (api.Service, error) { return do(c, ctx, name, why) })
-			if err == nil {
-				err = console.AnswerOne(con, s, say)
-			}
-			failures = append(failures, err)
-		}
-		return errors.Join(failures...)
-	})
+// order returns a function that gives an order to the service that a name means.
+func order(why *string, give func(c *client.Client, ctx context.Context, name, why string) (api.Service, error)) func(context.Context, *client.Client, string) (api.Service, error) {
+	return func(ctx context.Context, c *client.Client, name string) (api.Service, error) {
+		return byName(ctx, c, name, false, func(name string) (api.Service, error) { return give(c, ctx, name, *why) })
+	}
 }
 
 // byName calls do with the service that a text means: its name, else the only one that has
@@ -304,8 +283,7 @@ func each(ctx context.Context, con *console.Console, names []string, why string,
 // pattern of models the text matches, as for the front: that is for what changes nothing.
 func byName(ctx context.Context, c *client.Client, text string, patterns bool, do func(name string) (api.Service, error)) (api.Service, error) {
 	answer, err := do(text)
-	problem := (*api.Problem)(nil)
-	if text == "" || !errors.As(err, &problem) || problem.Status != http.StatusNotFound || problem.Code != "unknown_service" {
+	if text == "" || !console.IsProblem(err, "unknown_service") {
 		return answer, err
 	}
 	all, listed := c.Services(ctx)
@@ -334,21 +312,12 @@ func byName(ctx context.Context, c *client.Client, text string, patterns bool, d
 		if len(names) > 0 {
 			next = words.Suggest(text, names, "berth services lists them")
 		}
-		return answer, console.Hinted(&missingError{fmt.Sprintf("there is no service %s that berth runs a program for", text), err}, next)
+		return answer, console.Hinted(console.Reworded(err, fmt.Sprintf("there is no service %s that berth runs a program for", text)), next)
 	case found != nil:
 		return answer, found
 	}
 	return do(name)
 }
-
-// missingError is the daemon's error in other words.
-type missingError struct {
-	text  string
-	cause error
-}
-
-func (e *missingError) Error() string { return e.text }
-func (e *missingError) Unwrap() error { return e.cause }
 
 // complete returns a completion that offers the names of services.
 func complete(con *console.Console) cobra.CompletionFunc {

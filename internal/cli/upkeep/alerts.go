@@ -15,7 +15,7 @@ import (
 )
 
 func newAlerts(con *console.Console) *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := console.Show(con, &cobra.Command{
 		Use:   "alerts",
 		Short: "Show which alerts fire, and acknowledge them",
 		Long: `Show the alerts that are pending or fire. The daemon evaluates the rules that
@@ -24,18 +24,14 @@ get it.`,
 		Example: `  berth alerts
   berth alerts ack GPUTemperatureHigh --hours 8 --comment "a new fan comes"
   berth alerts unack GPUTemperatureHigh`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return console.Ask(cmd.Context(), con, (*client.Client).Alerts, view.Alerts)
-		},
-	}
+	}, (*client.Client).Alerts, view.Alerts)
 	cmd.AddCommand(newAck(con), newUnack(con))
 	return cmd
 }
 
 func newAck(con *console.Console) *cobra.Command {
 	var wanted api.AcknowledgeRequest
-	cmd := &cobra.Command{
+	cmd := onAlert(con, &cobra.Command{
 		Use:   "ack FINGERPRINT|NAME",
 		Short: "Say that you take care of an alert",
 		Long: `Say that you take care of an alert, or of every alert with a name. Hooks get
@@ -43,17 +39,15 @@ nothing more about it until the hours are over or the alert ends. It survives a
 restart of the daemon. It needs the role operator.`,
 		Example: `  berth alerts ack GPUTemperatureHigh
   berth alerts ack 1baac5012083a3d6 --hours 24 --comment "the fan is ordered"`,
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: completeAlert(con),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		PreRunE: func(*cobra.Command, []string) error {
 			if wanted.Hours < 0.01 || wanted.Hours > 720 {
 				return console.Usage("--hours must be from 0.01 to 720")
 			}
-			return eachAlert(cmd.Context(), con, args[0], func(c *client.Client, fingerprint string) (api.Alert, error) {
-				return c.Acknowledge(cmd.Context(), fingerprint, wanted)
-			})
+			return nil
 		},
-	}
+	}, func(c *client.Client, ctx context.Context, fingerprint string) (api.Alert, error) {
+		return c.Acknowledge(ctx, fingerprint, wanted)
+	})
 	flags := cmd.Flags()
 	flags.Float64Var(&wanted.Hours, "hours", 4, "for this many `HOURS`")
 	flags.StringVar(&wanted.Comment, "comment", "", "tell others what you do, in this `TEXT`")
@@ -61,23 +55,19 @@ restart of the daemon. It needs the role operator.`,
 }
 
 func newUnack(con *console.Console) *cobra.Command {
-	return &cobra.Command{
-		Use:               "unack FINGERPRINT|NAME",
-		Short:             "Take an acknowledgement back",
-		Example:           `  berth alerts unack GPUTemperatureHigh`,
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: completeAlert(con),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return eachAlert(cmd.Context(), con, args[0], func(c *client.Client, fingerprint string) (api.Alert, error) {
-				return c.Unacknowledge(cmd.Context(), fingerprint)
-			})
-		},
-	}
+	return onAlert(con, &cobra.Command{
+		Use:     "unack FINGERPRINT|NAME",
+		Short:   "Take an acknowledgement back",
+		Example: `  berth alerts unack GPUTemperatureHigh`,
+	}, (*client.Client).Unacknowledge)
 }
 
-// eachAlert calls do for the alert with a fingerprint, or for all alerts with a name.
-func eachAlert(ctx context.Context, con *console.Console, which string, do func(c *client.Client, fingerprint string) (api.Alert, error)) error {
-	return console.Ask(ctx, con, func(c *client.Client, ctx context.Context) (done api.Alerts, err error) {
+// onAlert returns a command that has the daemon change the alert with a fingerprint, or all
+// alerts with a name.
+func onAlert(con *console.Console, cmd *cobra.Command, do func(c *client.Client, ctx context.Context, fingerprint string) (api.Alert, error)) *cobra.Command {
+	cmd.ValidArgsFunction = completeAlert(con)
+	return console.Act(con, cmd, func(ctx context.Context, c *client.Client, args []string) (done api.Alerts, err error) {
+		which := args[0]
 		all, err := c.Alerts(ctx)
 		if err != nil {
 			return done, err
@@ -86,14 +76,14 @@ func eachAlert(ctx context.Context, con *console.Console, which string, do func(
 			if a.Fingerprint != strings.ToLower(which) && a.Alert != which {
 				continue
 			}
-			changed, err := do(c, a.Fingerprint)
+			changed, err := do(c, ctx, a.Fingerprint)
 			if err != nil {
 				return done, err
 			}
 			done.Alerts = append(done.Alerts, changed)
 		}
 		if len(done.Alerts) == 0 {
-			_, err = do(c, which) // the daemon says that there is no such alert
+			_, err = do(c, ctx, which) // the daemon says that there is no such alert
 			var names []string
 			for _, a := range all.Alerts {
 				names = append(names, a.Alert, a.Fingerprint)
@@ -117,18 +107,14 @@ func completeAlert(con *console.Console) cobra.CompletionFunc {
 }
 
 func newHooks(con *console.Console) *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := console.Show(con, &cobra.Command{
 		Use:   "hooks",
 		Short: "Show the hooks and what came of them, and test one",
 		Long: `Show the hooks: which events each of them gets, how many wait for it, and what
 came of the last delivery. It needs the role operator.`,
 		Example: `  berth hooks
   berth hooks test pager`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return console.Ask(cmd.Context(), con, listHooks, view.Hooks)
-		},
-	}
+	}, listHooks, view.Hooks)
 	cmd.AddCommand(newHooksTest(con))
 	return cmd
 }
@@ -143,7 +129,6 @@ not tried again. Its code is hook and its data say "test": true.
 The exit code is 0 if the hook got it, 1 if it did not, and 4 if there is no
 such hook. It needs the role admin.`,
 		Example: `  berth hooks test pager`,
-		Args:    cobra.ExactArgs(1),
 		ValidArgsFunction: console.Offer(con, listHooks, func(all api.Hooks) (offers []string) {
 			for _, h := range all.Hooks {
 				offers = append(offers, term.Clean(h.Name)+"\t"+term.Clean(h.Kind))

@@ -40,7 +40,6 @@ tokens and sessions, hooks, and the variables of services. Only its owner can
 read it. FILE "-" is the standard output. Only root and the user that the daemon
 runs as can make a backup.`,
 		Example: "  berth backup berth.tar.gz\n  berth backup --secrets - | age -r KEY > berth.tar.gz.age",
-		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, screen := con.Terminal(); args[0] == "-" && screen {
 				return console.Usage("a backup is not for a terminal: name a file, or use a pipe")
@@ -113,7 +112,6 @@ leases of processes that are gone end. Jobs whose environments are not in the
 backup are held. New leases get fences above all that there were. FILE "-" is
 the standard input.`,
 		Example: "  berth restore berth.tar.gz\n  berth restore --replace berth.tar.gz\n  berth restore --state-dir /srv/berth berth.tar.gz",
-		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			state, err := con.StateDir(stateDir)
 			if err != nil {
@@ -197,7 +195,6 @@ func newStateCheck(con *console.Console) *cobra.Command {
 checksums, and whether berth knows it. The command changes nothing, and the
 daemon may run. The exit code is 1 if something is wrong.`,
 		Example: "  berth state check\n  berth state check --state-dir /var/lib/berth --json",
-		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			state, err := con.StateDir(stateDir)
 			if err != nil {

@@ -42,7 +42,6 @@ if one could not be asked. It needs the role operator.`,
   berth check --long
   berth check 0 --residue
   berth check 0 --json | jq .verdict`,
-		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: con.GPUs(),
 		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}

@@ -33,7 +33,6 @@ from: the default, berth.yaml, the environment, a flag, or a change at run time.
   berth config unset temp_optimal
   berth config reload
   berth config check berth.yaml`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return readFields(cmd.Context(), con, devices, func(all api.ConfigFields) error {
 				to := con.Uncut()
@@ -109,7 +108,6 @@ func newConfigGet(con *console.Console) *cobra.Command {
 		Short:   "Show the value of one field",
 		Long:    `Show the value of one field and nothing else. You may leave out "gpu." in front.`,
 		Example: "  berth config get temp_optimal\n  berth config get daemon.socket --json",
-		Args:    cobra.ExactArgs(1),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, console.NoFiles
@@ -145,7 +143,6 @@ device, services.NAME.FIELD and hooks.NAME.FIELD one of a service or a hook.`,
   berth config set devices.GPU-5a9c.temp_critical=88
   berth config set services.embedder.max_memory_mb=8GiB unknown_services=refuse
   berth config set services.embedder.users='[alice, bob]'`,
-		Args: cobra.MinimumNArgs(1),
 		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return completeField(con, cmd, "=", ""), console.NoFiles | cobra.ShellCompDirectiveNoSpace
 		},
@@ -193,7 +190,6 @@ file decides again, or the default. The daemon takes back all the fields or
 none. A section or the name of a service, hook or device stands for all of it.`,
 		Example: `  berth config unset temp_optimal
   berth config unset services.embedder devices.GPU-5a9c`,
-		Args: cobra.MinimumNArgs(1),
 		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return completeField(con, cmd, "", config.SavedAtRunTime), console.NoFiles
 		},
@@ -207,7 +203,7 @@ none. A section or the name of a service, hook or device stands for all of it.`,
 }
 
 func newConfigReload(con *console.Console) *cobra.Command {
-	return &cobra.Command{
+	return console.Show(con, &cobra.Command{
 		Use:   "reload",
 		Short: "Make the daemon read its configuration file again",
 		Long: `Make the daemon read its configuration file again, and print what changed. The
@@ -217,11 +213,7 @@ says which line is wrong. The section daemon needs a restart.
 Changes at run time are stronger than the file: the command names the settings
 of the file that they override. "berth config unset" takes them back.`,
 		Example: "  berth config reload\n  berth config reload --json",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return console.Ask(cmd.Context(), con, (*client.Client).ReloadConfig, view.Reloaded)
-		},
-	}
+	}, (*client.Client).ReloadConfig, view.Reloaded)
 }
 
 func newConfigCheck(con *console.Console) *cobra.Command {
@@ -234,7 +226,6 @@ is a mistake too. The keys, certificates and rules that it names are read as
 well, and services are checked for a daemon of root, or of the user who checks:
 run it with sudo for the daemon of the machine. "-" reads standard input.`,
 		Example: "  berth config check berth.yaml\n  berth config check - < berth.yaml",
-		Args:    cobra.ExactArgs(1),
 		RunE:    func(_ *cobra.Command, args []string) error { return checkConfig(con, args[0]) },
 	}
 }

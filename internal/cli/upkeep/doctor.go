@@ -22,7 +22,6 @@ func newDoctor(con *console.Console, daemon Daemon) *cobra.Command {
 daemon. Report what is there, what is missing, and what to do about it. The exit
 code is 1 if something is broken. A machine without a GPU is not broken.`,
 		Example: "  berth doctor\n  berth doctor --json | jq '.[] | select(.grade==\"broken\")'",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			machine := doctor.Doctor{Root: "/", Version: con.Version, UID: os.Getuid()}
 			if u, err := user.Current(); err == nil {

@@ -34,7 +34,6 @@ It needs the role operator.`,
 		Example: `  berth drain 2 --reason "new fan" --wait
   berth drain 2 --until 18:00
   berth drain GPU-5a9c --until 2h`,
-		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: con.GPUs(),
 		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
 	}
@@ -94,18 +93,14 @@ func (o *drainOptions) await(ctx context.Context, c *client.Client, d api.Draine
 }
 
 func newUndrain(con *console.Console) *cobra.Command {
-	return &cobra.Command{
+	return console.Act(con, &cobra.Command{
 		Use:   "undrain GPU",
 		Short: "Let a drained GPU be used again",
 		Long: `Let a drained GPU be used again. A GPU that is not well stays closed until it is
 well: "berth status" shows that. It needs the role operator.`,
 		Example:           "  berth undrain 2",
-		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: con.GPUs(),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return console.Ask(cmd.Context(), con, func(c *client.Client, ctx context.Context) (api.Drained, error) {
-				return c.Undrain(ctx, api.UndrainRequest{GPU: gpu.Ref(args[0])})
-			}, view.Undrained)
-		},
-	}
+	}, func(ctx context.Context, c *client.Client, args []string) (api.Drained, error) {
+		return c.Undrain(ctx, api.UndrainRequest{GPU: gpu.Ref(args[0])})
+	}, view.Undrained)
 }

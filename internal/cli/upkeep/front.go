@@ -36,7 +36,6 @@ The front runs as a user of its own, never as root, and needs no files: the
 daemon tells it where to listen (front.listen) and what to do. SIGTERM ends it
 after its last request, a second one at once.`,
 		Example: "  berth front\n  berth front --listen 127.0.0.1:8080",
-		Args:    cobra.NoArgs,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.Settings.Listen, "listen", "", "listen on this TCP `ADDRESS` instead of front.listen")

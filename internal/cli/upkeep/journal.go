@@ -45,7 +45,6 @@ func newJournalShow(con *console.Console) *cobra.Command {
 		Long: `Print every record of the journal, oldest first, up to the damage if there is
 any. The command changes nothing, and the daemon may run.`,
 		Example: "  berth journal show\n  berth journal show --json | jq .record.kind",
-		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			j, err := openJournal(con, stateDir)
 			if err != nil {
@@ -93,7 +92,6 @@ them. The journal of jobs is repaired in the same way: jobs that were submitted
 after the damage are forgotten, and their commands run on. Stop the daemon
 first. A sound journal is not changed.`,
 		Example: "  berth journal repair\n  berth journal repair --state-dir /var/lib/berth",
-		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			j, err := openJournal(con, stateDir)
 			if err != nil {

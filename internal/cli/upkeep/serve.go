@@ -47,7 +47,6 @@ it comes from.`,
 		Example: `  berth serve
   berth serve --devices sim:4
   berth serve --config berth.yaml --listen ''`,
-		Args: cobra.NoArgs,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.Config, "config", "", "read this configuration `FILE`")
@@ -80,7 +79,6 @@ func newVersion(con *console.Console) *cobra.Command {
 		Use:     "version",
 		Short:   "Show the version of berth",
 		Example: "  berth version\n  berth version --json",
-		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			versions := api.Version{Version: con.Version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 			return con.Answer(versions, fmt.Sprintf("berth %s (%s, %s/%s)", con.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH))

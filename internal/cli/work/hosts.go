@@ -102,7 +102,6 @@ command over ssh and speaks with it over standard input and output. It is not
 for people.`,
 		Example: "  ssh gpu1 berth work",
 		Hidden:  true,
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case install != "":

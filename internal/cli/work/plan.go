@@ -55,6 +55,7 @@ plate.runs; --failed runs only those again that did not end well the last time.`
   berth plan image.yaml --mermaid
   berth plan plate.yaml --run -- python3 well.py
   berth plan plate.yaml --run --failed -- python3 well.py`,
+		Args: cobra.ArbitraryArgs,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveDefault // arguments of the command
@@ -214,7 +215,6 @@ func newBecome(*console.Console) *cobra.Command {
 		Short:   "Wait for the order of berth plan --run, and become that command",
 		Example: "  berth plan plate.yaml --run -- python3 well.py",
 		Hidden:  true,
-		Args:    cobra.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return become() },
 	}
 }

@@ -84,6 +84,7 @@ leases. A host that goes is tried again, and its records go to others. With
     --input in.jsonl --output out.jsonl -- python worker.py
   berth run --kubernetes --image registry.example/worker:1 --workers 8 \
     --memory 20GiB --input in.jsonl --output out.jsonl -- python /worker.py`,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if dash := cmd.ArgsLenAtDash(); dash > 0 {
 				return console.Usage("%q is not a flag: name files with --input FILE and --output FILE, before --", args[0])
