@@ -31,15 +31,21 @@ type GPU struct {
 	Leases     []*api.PodLease // the leases on the device, the oldest first
 }
 
-// Part is the share of a lease on one device of one machine. Parts of one lease are
+// Row is a device of one of several machines, or a machine without one.
+type Row struct {
+	Node *api.Node // nil if the devices are those of one machine
+	GPU  *GPU      // nil if the machine does not answer, or has none
+}
+
+// Part is a lease on one machine, or its share on one device. Parts of one lease are
 // adjacent.
 type Part struct {
 	*api.PodLease
-	Node  string
-	Old   bool          // as in GPU
-	On    api.LeasePart // zero if the lease holds nothing
-	Index int           // of the device; -1 if the machine has no such device
-	First bool          // the first part of its lease
+	Node    string
+	Old     bool            // as in GPU
+	On      []api.LeasePart // empty if the lease holds nothing
+	Indexes []int           // of the devices; -1 for one that the machine does not have
+	First   bool            // the first part of its lease
 }
 
 // Sum has the totals of all machines. An UNAVAILABLE device adds no memory, nor do
@@ -92,9 +98,42 @@ func (g *GPU) take(leases []api.PodLease) {
 	}
 }
 
+// Rows returns the devices of all machines, by machine and index, and the machines without
+// a device.
+func Rows(nodes []api.Node) []Row {
+	var rows []Row
+	devices := GPUs(nodes)
+	for i := range nodes {
+		n := &nodes[i]
+		if len(devices) == 0 || devices[0].Node != n.Name {
+			rows = append(rows, Row{Node: n})
+		}
+		for ; len(devices) > 0 && devices[0].Node == n.Name; devices = devices[1:] {
+			rows = append(rows, Row{n, &devices[0]})
+		}
+	}
+	return rows
+}
+
 // Parts returns the parts of all leases on the devices of all machines, by machine and
 // with the oldest lease first.
 func Parts(nodes []api.Node) []Part {
+	var list []Part
+	for _, whole := range Leases(nodes) {
+		if len(whole.On) == 0 {
+			list = append(list, whole)
+		}
+		for i := range whole.On {
+			one := whole
+			one.On, one.Indexes, one.First = whole.On[i:i+1], whole.Indexes[i:i+1], i == 0
+			list = append(list, one)
+		}
+	}
+	return list
+}
+
+// Leases returns the leases of all machines in the same order.
+func Leases(nodes []api.Node) []Part {
 	var list []Part
 	for _, n := range nodes {
 		index := map[string]int{}
@@ -105,19 +144,15 @@ func Parts(nodes []api.Node) []Part {
 		}
 		list = slices.Grow(list, len(n.Leases))
 		for i := range n.Leases {
-			l := &n.Leases[i]
-			one := Part{PodLease: l, Node: n.Name, Old: n.Down != "", Index: -1, First: true}
-			if len(l.Parts) == 0 {
-				list = append(list, one)
-			}
-			for _, p := range l.Parts {
-				one.On, one.Index = p, -1
-				if at, known := index[p.GPU]; known {
-					one.Index = at
+			one := Part{PodLease: &n.Leases[i], Node: n.Name, Old: n.Down != "", On: n.Leases[i].Parts, First: true}
+			for _, p := range one.On {
+				at, known := index[p.GPU]
+				if !known {
+					at = -1
 				}
-				list = append(list, one)
-				one.First = false
+				one.Indexes = append(one.Indexes, at)
 			}
+			list = append(list, one)
 		}
 	}
 	return list

@@ -86,7 +86,11 @@ func TestParts(t *testing.T) {
 	}
 	var got []short
 	for _, p := range Parts(two()) {
-		got = append(got, short{p.Node, p.ID, p.On.GPU, p.Index, p.First, p.Old})
+		one := short{p.Node, p.ID, "", -1, p.First, p.Old}
+		if len(p.On) > 0 {
+			one.GPU, one.Index = p.On[0].GPU, p.Indexes[0]
+		}
+		got = append(got, one)
 	}
 	want := []short{
 		{"n1", "one", "A", 0, true, false}, {"n1", "one", "B", 1, false, false}, {"n1", "parked", "A", 0, true, false}, {"n1", "gone", "Z", -1, true, false},

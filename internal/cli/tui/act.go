@@ -134,7 +134,7 @@ func (s *State) askLease(verb string, l *api.Lease) {
 	if l.Holder.User != "" {
 		who += " of " + plain(l.Holder.User)
 	}
-	holds := plain(view.GPUsOf(*s.facts.Status).Had(*l))
+	holds := plain(s.indexes().Had(*l))
 	act := &Act{Verb: verb, User: l.Holder.User, ID: l.ID, Fence: l.Fence, About: who}
 	text := ""
 	switch {

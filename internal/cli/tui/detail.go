@@ -3,11 +3,12 @@ package tui
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/cli/fleet"
 	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/text/term"
 	"github.com/berth-gpu/berth/internal/text/words"
@@ -27,65 +28,61 @@ type fact struct{ name, text string }
 // detailLines writes everything about the chosen object.
 func (s *State) detailLines(width int) []line {
 	d := s.detail
-	at := -1
-	if d.pane < panes {
-		at = slices.Index(s.keys[d.pane], d.key)
-	}
+	gone := "It is not there any more."
 	switch d.pane {
 	case Devices:
-		if s.Several && at >= 0 {
-			return s.nodeDetail(s.gpus[at], width)
+		gone = "This GPU is not there any more."
+		if r := find(s.gpus, func(r *fleet.Row) bool { return deviceKey(*r) == d.key }); r != nil {
+			return s.deviceDetail(*r, width)
 		}
-		if one, there := s.device(d.key); there {
-			return s.deviceDetail(one, width)
-		}
-		if !s.Several {
-			return []line{{}, {{"  This GPU is not there any more. esc goes back.", warning}}}
-		}
-		return []line{{}, {{"  It is not there any more. esc goes back.", warning}}}
 	case Leases:
-		switch l := s.leaseWith(d.key); {
-		case l != nil:
-			return s.leaseDetail(l, width)
-		case at >= 0 && s.Several:
-			return s.partDetail(*s.leases[at].part, width)
-		case at >= 0 && s.leases[at].stray != nil:
-			return s.strayDetail(s.leases[at].stray, width)
+		if p := s.partWith(d.key); p != nil {
+			return s.leaseDetail(p, width)
 		}
-		return []line{{}, {{"  It is not there any more. esc goes back.", warning}}}
+		if r := find(s.leases, func(r *row) bool { return r.key == d.key }); r != nil {
+			return s.strayDetail(r.stray, width)
+		}
 	case Queue:
+		gone = "It does not wait any more."
 		if w := s.chosenRequest(); w != nil {
 			return s.requestDetail(*w, width)
 		}
-		return []line{{}, {{"  It does not wait any more. esc goes back.", warning}}}
 	case Services:
+		gone = "This service is not there any more."
 		if one := s.chosenService(); one != nil {
 			return s.serviceDetail(*one, width)
 		}
-		return []line{{}, {{"  This service is not there any more. esc goes back.", warning}}}
 	case Jobs:
+		gone = "This job is not listed any more."
 		if j := s.chosenJob(); j != nil {
 			return s.jobDetail(*j, width)
 		}
-		return []line{{}, {{"  This job is not listed any more. esc goes back.", warning}}}
 	case Processes:
-		if at >= 0 {
-			return s.processDetail(s.processes[at], width)
+		gone = "This process is not there any more."
+		if p := s.chosenProcess(); p != nil {
+			return s.processDetail(*p, width)
 		}
-		return []line{{}, {{"  This process is not there any more. esc goes back.", warning}}}
 	case Users:
-		return s.userDetail(d.key, width)
-	case Events:
-		for _, e := range s.events {
-			if eventKey(e) == d.key {
-				return facts(" "+plain(string(e.Code)), []fact{
-					{"what", e.Text}, {"also", strings.Join(codesOf(e.Also), ", ")}, {"when", e.Time.In(s.Now.Location()).Format(time.DateTime)}, {"severity", string(e.Severity)}, {"GPU", s.nameOr(e.GPU)},
-					{"lease", e.Lease}, {"user", e.User}, {"by", e.By.String()},
-				}, width)
-			}
+		gone = "This user has nothing any more."
+		if u := find(s.allUsers(), func(u *userRow) bool { return u.name == d.key }); u != nil {
+			return s.userDetail(u, width)
 		}
-		return []line{{}, {{"  This event is not kept any more.", warning}}}
+	case Events:
+		gone = "This event is not kept any more."
+		if e := find(s.events, func(e *gpu.Event) bool { return eventKey(*e) == d.key }); e != nil {
+			return facts(" "+plain(string(e.Code)), []fact{
+				{"what", e.Text}, {"also", strings.Join(codesOf(e.Also), ", ")}, {"when", e.Time.In(s.Now.Location()).Format(time.DateTime)}, {"severity", string(e.Severity)}, {"GPU", s.nameOr(e.GPU)},
+				{"lease", e.Lease}, {"user", e.User}, {"by", e.By.String()},
+			}, width)
+		}
+	default:
+		return s.needsDetail(width)
 	}
+	return []line{{}, {{"  " + gone + " esc goes back.", warning}}}
+}
+
+// needsDetail lists what needs a person.
+func (s *State) needsDetail(width int) []line {
 	lines := []line{{{" What needs a person", chosen}}, {}}
 	if len(s.needs) == 0 {
 		return append(lines, line{{"  Nothing.", faint}})
@@ -144,26 +141,36 @@ func wrapped(s string, width int) []string {
 	return lines
 }
 
-// deviceDetail writes a device: its curves, and the text of berth status GPU.
-func (s *State) deviceDetail(d api.Status, width int) []line {
-	lines := s.card(d, width, cards{1, 7, 5})
-	lines = append(lines, line{})
-	d.Leases = s.leasesOn(d.Device.UUID)
+// deviceDetail writes a device: its curves, and the text of berth status GPU. One of
+// several machines has no curves, and its machine is described instead.
+func (s *State) deviceDetail(r fleet.Row, width int) []line {
+	var lines []line
+	switch {
+	case r.GPU == nil:
+		return facts(" Node "+plain(view.Short(r.Node.Name)), s.nodeFacts(r.Node), width)
+	case r.Node != nil:
+		problem, _ := view.Complaint(*r.GPU, s.Now)
+		list := append(s.nodeFacts(r.Node), fact{"problem", problem}, fact{"held by", strings.Join(view.HeldBy(*r.GPU), ", ")})
+		lines = facts(fmt.Sprintf(" %s GPU %d", plain(view.Short(r.Node.Name)), r.GPU.Device.Index), list, width)
+	default:
+		lines = s.card(*r.GPU, width, cards{1, 7, 5})
+	}
+	d := r.GPU.Status
+	d.Leases = s.leasesOn(r)
+	if r.GPU.Old {
+		d.Sample = nil
+	}
 	said := (&view.Device{Status: d, Leasable: s.leasable(d.Device.UUID)}).Lines(term.Screen{Width: width - 3, Now: s.Now})
-	return append(lines, block(said[1:])...)
+	return append(append(lines, line{}), block(said[bit(r.Node == nil):])...)
 }
 
 // leasesOn returns the leases on a device.
-func (s *State) leasesOn(uuid string) []api.DeviceLease {
+func (s *State) leasesOn(r fleet.Row) []api.DeviceLease {
 	var list []api.DeviceLease
-	for _, r := range s.leases {
-		if r.lease == nil || r.process != nil {
-			continue
-		}
-		for _, p := range r.lease.Parts {
-			if p.GPU == uuid {
-				l := r.lease
-				list = append(list, api.DeviceLease{ID: l.ID, Holder: l.Holder, State: l.State, Memory: p.Memory, Measured: p.Measured.Or(0), Slots: p.Slots, Granted: l.Granted, Until: view.Ending(*l, s.Now)})
+	for _, l := range s.parts {
+		for _, p := range l.On {
+			if p.GPU == r.GPU.Device.UUID && l.Node == r.GPU.Node {
+				list = append(list, api.DeviceLease{ID: l.ID, Holder: l.Holder, State: l.State, Memory: p.Memory, Measured: p.Measured.Or(0), Slots: p.Slots, Granted: l.Granted, Until: view.Ending(l.Lease, s.Now)})
 			}
 		}
 	}
@@ -171,7 +178,8 @@ func (s *State) leasesOn(uuid string) []api.DeviceLease {
 }
 
 // leaseDetail writes everything that the daemon says about a lease.
-func (s *machine) leaseDetail(l *api.Lease, width int) []line {
+func (s *machine) leaseDetail(of *fleet.Part, width int) []line {
+	l := &of.Lease
 	var parts []string
 	for _, p := range l.Parts {
 		use := "not measured"
@@ -188,17 +196,25 @@ func (s *machine) leaseDetail(l *api.Lease, width int) []line {
 	if j, known := l.Energy.Get(); known {
 		energy = j.String() + " above what the devices draw by themselves"
 	}
+	head, id, isolated := " Lease "+plain(l.ID), "", cmp.Or(l.IsolatedBy, "its environment alone")
+	if s.Several {
+		head, id, isolated = " "+plain(view.LeaseOf(of.PodLease))+" on "+plain(view.Short(of.Node)), l.ID, l.IsolatedBy
+	}
 	list := []fact{
+		{"node", of.Node}, {"pods", podText(of)}, {"claim", of.Claim}, {"lease", id},
 		{"state", l.State}, {"user", l.Holder.User}, {"service", l.Holder.Service}, {"name", l.Holder.Name}, {"holds", strings.Join(parts, "; ")},
 		{"age", words.Age(s.Now.Sub(l.Granted)) + ", since " + l.Granted.In(s.Now.Location()).Format(time.DateTime)},
-		{"until", ends}, {"enforced by", l.EnforcedBy}, {"isolated by", cmp.Or(l.IsolatedBy, "its environment alone")}, {"energy", energy},
+		{"until", ends}, {"enforced by", l.EnforcedBy}, {"isolated by", isolated}, {"energy", energy},
 		{"idle", s.idle(l)}, {"paced", paced(l)}, {"parking", s.parking(l)}, {"priority", fmt.Sprint(l.Priority)}, {"fence", fmt.Sprint(l.Fence)},
 		{"parent", l.Parent}, {"pool", view.PoolText(l.Pool)}, {"unit", l.Unit}, {"scope", strings.Join(l.Scope, ", ")}, {"note", l.Note},
 	}
 	if l.Asked > 0 {
 		list = append(list, fact{"shrunk", "it had " + l.Asked.String() + " before an optimization"})
 	}
-	lines := facts(" Lease "+plain(l.ID), list, width)
+	lines := facts(head, list, width)
+	if s.Several {
+		return lines // machines do not tell the processes of others
+	}
 	lines = append(lines, line{}, line{{fmt.Sprintf("  %s", words.Count(len(l.Processes), "process")), title}})
 	for _, p := range l.Processes {
 		lines = append(lines, line{{fmt.Sprintf("  %9s  ", pid(p.PID)), ordinary}, {fmt.Sprintf("%-7s %9s  ", s.name(p.GPU), p.Memory), ordinary},

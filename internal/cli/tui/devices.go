@@ -2,10 +2,9 @@ package tui
 
 import (
 	"fmt"
-	"math"
+	"slices"
 	"strings"
 
-	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/cli/fleet"
 	"github.com/berth-gpu/berth/internal/cli/view"
@@ -16,8 +15,8 @@ import (
 func (s *State) drawDevices(a area, k look) []string {
 	all := s.gpus
 	c := s.cards(a.width, a.height)
-	if c.curves == 0 {
-		return list(s, a, s.deviceColumns(), s.gpus, "", s.noDevices(), k)
+	if c.curves == 0 || s.Several {
+		return list(s, a, s.deviceColumns(), s.gpus, s.sortedBy(Devices), s.noDevices(), k)
 	}
 	head := line{{fmt.Sprintf(" GPUs %d", len(all)), s.headTone(Devices)}}
 	head = rule(join(head, line{{"  the last 5 minutes", faint}}), a.width, faint)
@@ -29,7 +28,7 @@ func (s *State) drawDevices(a area, k look) []string {
 			card := make([]line, c.height)
 			mark := k
 			if i+x < len(all) {
-				card = s.card(all[i+x].gpu.Status, width, c)
+				card = s.card(*all[i+x].GPU, width, c)
 				if s.marked(Devices) == i+x {
 					mark.marked = true
 					card[0][0].text = "▸" + card[0][0].text[1:]
@@ -56,78 +55,99 @@ func (s *State) drawDevices(a area, k look) []string {
 }
 
 // noDevices says why there are no devices.
-func (s *machine) noDevices() string {
+func (s *State) noDevices() string {
+	if s.Several {
+		return s.none(len(s.nodes.all), "GPU", "No node.")
+	}
 	if s.facts.Status != nil && s.facts.Status.Note != "" {
 		return plain(s.facts.Status.Note)
 	}
 	return "No GPU on this machine."
 }
 
-// deviceColumns returns the columns for devices with one line each.
-func (s *machine) deviceColumns() []column[gpuRow] {
-	return []column[gpuRow]{
-		{heading: "GPU", least: 3, most: 3, right: true, cell: deviceCell("GPU", strong)},
-		{heading: "NAME", least: 8, most: 24, drop: 2, cell: ofGPU(func(d fleet.GPU, _ int) line { return text(shortName(d.Status), ordinary) })},
-		{heading: "STATE", least: 11, most: 11, cell: ofGPU(func(d fleet.GPU, _ int) line { return text(stateText(d.Status), stateTone(d.Status)) })},
-		{heading: "LOAD 5 min", least: 11, most: 58, cell: ofGPU(func(d fleet.GPU, w int) line {
-			return s.spark(d.Status, w, loadOf, 100, load, percent(view.Measured(d.Status).Utilization))
+// deviceColumns returns the columns for devices with one line each. Several machines have
+// some more, and no room for curves.
+func (s *State) deviceColumns() []column[fleet.Row] {
+	columns := []column[fleet.Row]{
+		{title: "GPU", least: 3, most: 3, tone: strong},
+		{title: "NAME", least: 8, most: 24, drop: 2},
+		{title: "STATE", least: 11, most: 11},
+		{title: "LOAD", name: "LOAD 5 min", least: 11, most: 58, cell: onDevice(func(d fleet.GPU, w int) line {
+			return s.spark(d, w, loadOf, 100, load, percent(view.MeasuredOn(d).Utilization))
 		})},
-		{heading: "MEMORY GiB", least: 15, most: 44, cell: ofGPU(func(d fleet.GPU, w int) line { return s.memoryCell(d.Status, w) })},
-		{heading: "TEMP", least: 9, most: 46, cell: ofGPU(func(d fleet.GPU, w int) line {
-			return s.spark(d.Status, w, temperatureOf, 100, temperatureTone(d.Status), fmt.Sprintf("%4s", degrees(view.Measured(d.Status).Temperature)))
+		{title: "MEMORY GiB", least: 15, most: 44, cell: onDevice(memoryCell)},
+		{title: "TEMP", least: 9, most: 46, cell: onDevice(func(d fleet.GPU, w int) line {
+			return s.spark(d, w, temperatureOf, 100, temperatureTone(d), fmt.Sprintf("%4s", degrees(view.MeasuredOn(d).Temperature)))
 		})},
-		{heading: "POWER", least: 6, most: 6, right: true, drop: 4, cell: deviceCell("POWER", ordinary)},
-		{heading: "SLOTS", least: 5, most: 5, right: true, drop: 3, cell: deviceCell("SLOTS", ordinary)},
+		{title: "POWER", least: 6, most: 6, drop: 4},
+		{title: "SLOTS", least: 5, most: 5, drop: 3},
+	}
+	if s.Several {
+		for i, narrow := range []column[fleet.Row]{
+			{least: 3, most: 3}, {least: 6, most: 20, drop: 4, fitted: true}, {least: 9, most: 17, fitted: true, whole: 17}, {least: 5, most: 5, right: true},
+			{least: 10, most: 30}, {least: 5, most: 5, right: true, drop: 1}, {least: 6, most: 6, drop: 3}, {least: 5, most: 5, drop: 2},
+		} {
+			c := &columns[i]
+			narrow.title, narrow.tone, narrow.cell = c.title, c.tone, c.cell
+			*c = narrow
+		}
+		columns = slices.Insert(columns, 5, column[fleet.Row]{title: "LEASED", least: 7, most: 7})
+		columns = slices.Insert(columns, 0, column[fleet.Row]{title: "NODE", least: 8, most: 40, fitted: true, whole: 16, tone: strong})
+		holders := column[fleet.Row]{title: "HELD BY", least: 20, most: 80, fitted: true, cell: onDevice(func(d fleet.GPU, width int) line { return text(fewIn(view.HeldBy(d), width), ordinary) })}
+		if s.hasPods() {
+			holders.name = "POD"
+		}
+		columns = append(columns, holders)
+	}
+	return columnsOf(s.gpus, view.DeviceColumns(0), itself, columns)
+}
+
+// onDevice returns a cell that is empty for a machine without a device.
+func onDevice(cell func(d fleet.GPU, width int) line) func(fleet.Row, int) line {
+	return func(r fleet.Row, width int) line {
+		if r.GPU == nil {
+			return nil
+		}
+		return cell(*r.GPU, width)
 	}
 }
 
-// spark draws the past values of a device in front of the present one.
-func (s *machine) spark(d api.Status, width int, of func(point) float64, high float64, t tone, now string) line {
+// spark draws the past values of a device in front of the present one, if there is room.
+func (s *machine) spark(d fleet.GPU, width int, of func(point) float64, high float64, t tone, now string) line {
 	room := width - term.Columns(now) - 1
+	if room <= 0 {
+		return text(now, t)
+	}
 	lo := 0.0
 	if high == 100 && t != load {
 		lo = 20 // no device is colder
 	}
-	return line{{term.Spark(s.curves[d.Device.UUID].values(max(0, room), s.Now, of), lo, high), t}, {" " + now, ordinary}}
+	return line{{term.Spark(s.curves[d.Device.UUID].values(room, s.Now, of), lo, high), t}, {" " + now, ordinary}}
 }
 
-// memoryCell draws the used memory and the memory leased beyond that, and writes the
-// numbers.
-func (s *machine) memoryCell(d api.Status, width int) line {
-	m := view.Measured(d)
-	now := fmt.Sprintf("%4s/%s", gibOr(m.MemoryUsed), gibOr(m.MemoryTotal))
-	return join(s.memoryBar(d, width-term.Columns(now)-1), line{{" " + now, ordinary}})
-}
-
-// memoryBar draws the used memory, and lighter the memory leased beyond that.
-func (s *machine) memoryBar(d api.Status, width int) line {
-	m := view.Measured(d)
-	total, inUse := m.MemoryTotal.Or(0), m.MemoryUsed.Or(0)
-	width = max(width, 0)
-	if total <= 0 || !m.MemoryUsed.Known() {
-		return line{{strings.Repeat(" ", width), ordinary}}
-	}
-	columns := func(v gpu.MiB) int {
-		n := int(math.Round(float64(v) / float64(total) * float64(width)))
-		if v > 0 && n == 0 {
-			n = 1 // a little is not nothing
+// memoryCell draws the used memory and the memory leased beyond that, if there is room, and
+// writes the numbers.
+func memoryCell(d fleet.GPU, width int) line {
+	const least = 4 // columns of a bar
+	said := view.DeviceMemory(d, func(text string) int {
+		if room := width - len(text) - 1; room >= least {
+			return room
 		}
-		return min(n, width)
+		return 0
+	})
+	t := memory
+	if m := view.MeasuredOn(d); m.MemoryPercent().Or(0) > 95 {
+		t = bad
 	}
-	full := columns(inUse)
-	l := s.leasable(d.Device.UUID)
-	both := max(full, columns(l.Leased+l.Foreign))
-	tone := memory
-	if share, _ := m.MemoryPercent().Get(); share > 95 {
-		tone = bad
-	}
-	return line{{strings.Repeat("█", full), tone}, {strings.Repeat("▒", both-full), tone}, {strings.Repeat("░", width-both), faint}}
+	taken := len(said) - len(strings.TrimLeft(said, "█▒"))
+	bar := len(said) - len(strings.TrimLeft(said, "█▒░"))
+	return line{{said[:taken], t}, {said[taken:bar], faint}, {said[bar:], ordinary}}
 }
 
 // card draws a device with its name, its numbers and its curves.
-func (s *machine) card(d api.Status, width int, c cards) []line {
-	m := view.Measured(d)
-	name := line{{" " + d.Device.Label(), strong}, {"  " + shortName(d) + "  ", ordinary}, {stateText(d), stateTone(d)}}
+func (s *machine) card(d fleet.GPU, width int, c cards) []line {
+	m, state := view.MeasuredOn(d), view.DeviceState(d)
+	name := line{{" " + d.Device.Label(), strong}, {"  " + plain(view.DeviceName(d)) + "  ", ordinary}, {plain(state.Text), toneOf(state.Colour, ordinary)}}
 	name = append(name, span{fmt.Sprintf("  %d/%d slots", d.Slots.Active, d.Slots.Capacity), faint})
 	if l := s.leasable(d.Device.UUID); l.GPU != "" {
 		name = append(name, span{fmt.Sprintf("  %s GiB leased, %s free to lease", view.GiB(l.Leased), view.GiB(max(l.Available, 0))), faint})
@@ -170,29 +190,9 @@ func (s *machine) card(d api.Status, width int, c cards) []line {
 	return lines
 }
 
-func shortName(d api.Status) string { return strings.TrimPrefix(plain(d.Device.Name), "NVIDIA ") }
-
-// stateText returns the state of a device, and whether it is drained.
-func stateText(d api.Status) string {
-	if d.Drain != nil && d.Well() {
-		return "drained"
-	}
-	return string(d.State)
-}
-
-func stateTone(d api.Status) tone {
-	switch {
-	case d.State.Worse(gpu.Throttled) || d.Health == gpu.Unhealthy:
-		return bad
-	case d.State == gpu.Throttled || d.Drain != nil || !d.Well():
-		return warning
-	}
-	return good
-}
-
 // temperatureTone returns the tone of a device's temperature, by the device's own
 // thresholds if the daemon reports them.
-func temperatureTone(d api.Status) tone {
+func temperatureTone(d fleet.GPU) tone {
 	normal, throttle := gpu.Celsius(75), gpu.Celsius(85)
 	if d.Outlook != nil {
 		for _, t := range d.Outlook.Thresholds {
@@ -204,7 +204,7 @@ func temperatureTone(d api.Status) tone {
 			}
 		}
 	}
-	now := view.Measured(d).Temperature.Or(0)
+	now := view.MeasuredOn(d).Temperature.Or(0)
 	switch {
 	case now >= throttle:
 		return bad

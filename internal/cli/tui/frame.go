@@ -111,27 +111,46 @@ func scroll(all []line, top, height, width int, k look) []string {
 
 // draw writes a pane: its heading and its rows.
 func (s *State) draw(a area, k look) []string {
-	switch {
-	case a.pane == Devices && s.Several:
-		return list(s, a, s.nodeColumns(), s.gpus, gpuOrders()[s.order[Devices]].column, s.nothing(Devices), k)
-	case a.pane == Devices:
+	by := s.sortedBy(a.pane)
+	switch a.pane {
+	case Devices:
 		return s.drawDevices(a, k)
-	case a.pane == Leases && s.Several:
-		return list(s, a, s.partColumns(), s.leases, partOrders()[s.order[Leases]].column, s.nothing(Leases), k)
-	case a.pane == Leases:
-		return list(s, a, s.leaseColumns(), s.leases, s.leaseOrders()[s.order[Leases]].column, s.noLeases(), k)
-	case a.pane == Services:
-		return list(s, a, s.serviceColumns(), s.services, "", s.noServices(), k)
-	case a.pane == Queue:
-		return list(s, a, s.queueColumns(), s.queue, "", s.noRequests(), k)
-	case a.pane == Jobs:
-		return list(s, a, s.jobColumns(), s.jobs, "", s.noJobs(), k)
-	case a.pane == Processes:
-		return list(s, a, s.processColumns(), s.processes, s.processOrders()[s.order[Processes]].column, s.noProcesses(), k)
-	case a.pane == Users:
-		return list(s, a, s.userColumns(), s.users, "", s.noUsers(), k)
+	case Leases:
+		return list(s, a, s.leaseColumns(), s.leases, by, s.noLeases(), k)
+	case Services:
+		return list(s, a, s.serviceColumns(), s.services, by, s.none(len(s.allServices()), "service", "No service has a command."), k)
+	case Queue:
+		return list(s, a, s.queueColumns(), s.queue, by, s.none(len(s.waiting()), "request", "Nobody waits."), k)
+	case Jobs:
+		return list(s, a, s.jobColumns(), s.jobs, by, s.none(len(s.allJobs()), "job", "No job runs, waits or has just ended. berth submit -- COMMAND makes one."), k)
+	case Processes:
+		return list(s, a, s.processColumns(), s.processes, by, s.none(len(s.allProcesses()), "process", "No process uses a GPU."), k)
+	case Users:
+		return list(s, a, s.userColumns(), s.users, by, s.none(len(s.allUsers()), "user", "Nobody has anything."), k)
 	}
 	return s.drawEvents(a, k)
+}
+
+// none says why a list is empty: nothing of all matches the filter, or there is nothing.
+func (s *State) none(all int, what, nothing string) string {
+	if all > 0 {
+		return "No " + what + " matches the filter; esc clears it."
+	}
+	return nothing
+}
+
+// sortedBy returns the title of the column that a pane is sorted by, or "" if it has one
+// order.
+func (s *State) sortedBy(p Pane) string {
+	switch {
+	case p == Leases:
+		return s.leaseOrders()[s.order[p]].column
+	case p == Processes:
+		return s.processOrders()[s.order[p]].column
+	case p == Devices && s.Several:
+		return gpuOrders()[s.order[p]].column
+	}
+	return ""
 }
 
 // list writes a pane with columns. The text none stands in the place of rows if there are

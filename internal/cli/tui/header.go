@@ -163,9 +163,11 @@ func (s *machine) findNeeds() []need {
 		text, isBad := view.Silence(n, s.Now)
 		add(isBad, text)
 	}
-	for _, d := range s.nodes.gpus {
-		text, isBad := view.Complaint(d, s.Now)
-		add(isBad, text)
+	for _, r := range s.nodes.rows {
+		if r.GPU != nil {
+			text, isBad := view.Complaint(*r.GPU, s.Now)
+			add(isBad, text)
+		}
 	}
 	slices.SortStableFunc(list, func(a, b need) int { return cmp.Compare(b.tone, a.tone) })
 	return list

@@ -3,7 +3,6 @@ package tui
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/cli/view"
@@ -33,62 +32,20 @@ func (s *State) jobRows() []api.Job {
 }
 
 func (s *State) jobColumns() []column[api.Job] {
-	return []column[api.Job]{
-		{heading: "JOB", name: "JOBS " + s.count(len(s.jobs), len(s.allJobs())), least: 14, most: idWidth(s.jobs, 14, func(j api.Job) string { return j.ID }), first: true, cell: func(j api.Job, width int) line { return text(idCut(j.ID, width), strong) }},
-		{heading: "USER", least: 7, most: 14, drop: 3, cell: func(j api.Job, _ int) line { return text(plain(j.User), ordinary) }},
-		{heading: "STATE", least: 9, most: 9, cell: func(j api.Job, _ int) line { return text(plain(strings.ReplaceAll(j.State, "_", " ")), jobTone(j)) }},
-		{heading: "GPU", least: 4, most: 8, drop: 2, cell: func(j api.Job, _ int) line { return text(s.devicesIn(j.Devices), ordinary) }},
-		{heading: "GiB", least: 5, most: 6, right: true, drop: 4, cell: func(j api.Job, _ int) line { return text(view.JobMemory(j), ordinary) }},
-		{heading: "TIME", least: 6, most: 6, right: true, drop: 1, cell: func(j api.Job, _ int) line { return text(view.JobTime(j, s.Now), ordinary) }},
-		{heading: "WHY", least: 16, most: 400, drop: 4, cell: func(j api.Job, _ int) line { return text(plain(view.JobNote(j, s.Now)), faint) }},
-	}
-}
-
-func jobTone(j api.Job) tone {
-	switch j.State {
-	case "running":
-		return good
-	case "failed", "timed_out", "lost":
-		return bad
-	case "held", "parked", "cancelled":
-		return warning
-	case "done":
-		return faint
-	}
-	return ordinary
-}
-
-// devicesIn names devices in a column.
-func (s *machine) devicesIn(uuids []string) string {
-	var list []string
-	for _, uuid := range uuids {
-		list = append(list, s.index(uuid))
-	}
-	if len(list) == 0 {
-		return "-"
-	}
-	return strings.Join(list, ",")
-}
-
-// noJobs says why the list is empty.
-func (s *State) noJobs() string {
-	if len(s.allJobs()) > 0 {
-		return "No job matches the filter; esc clears it."
-	}
-	return "No job runs, waits or has just ended. berth submit -- COMMAND makes one."
+	return columnsOf(s.jobs, view.JobColumns(s.indexes(), s.Now), itself, []column[api.Job]{
+		{title: "ID", name: "JOBS " + s.count(len(s.jobs), len(s.allJobs())), least: 14, first: true, tone: strong},
+		{title: "USER", least: 7, most: 14, drop: 3},
+		{title: "STATE", least: 9, most: 9},
+		{title: "GPU", least: 4, most: 8, drop: 2},
+		{title: "GiB", least: 5, most: 6, drop: 4},
+		{title: "TIME", least: 6, most: 6, drop: 1},
+		{title: "NOTE", name: "WHY", least: 16, most: 400, drop: 4, tone: faint},
+	})
 }
 
 // chosenJob returns the chosen job, or nil if none is chosen.
 func (s *State) chosenJob() *api.Job {
-	key := ""
-	if d := s.detail; d != nil {
-		if d.pane != Jobs {
-			return nil
-		}
-		key = d.key
-	} else if at := s.at(Jobs); s.pane == Jobs && at >= 0 {
-		key = s.keys[Jobs][at]
-	}
+	key := s.chosenKey(Jobs)
 	return s.jobWith(func(j *api.Job) bool { return key != "" && j.ID == key })
 }
 
@@ -100,22 +57,12 @@ func (s *machine) jobOf(l *api.Lease) *api.Job {
 }
 
 func (s *machine) jobWith(is func(*api.Job) bool) *api.Job {
-	all := s.allJobs()
-	for i := range all {
-		if is(&all[i]) {
-			return &all[i]
-		}
-	}
-	return nil
+	return find(s.allJobs(), is)
 }
 
 // jobDetail writes everything about a job.
 func (s *State) jobDetail(j api.Job, width int) []line {
-	shown := view.Job{Job: j}
-	if s.facts.Status != nil {
-		shown.Indexes = view.GPUsOf(*s.facts.Status)
-	}
-	said := shown.Lines(term.Screen{Width: width - 3, Now: s.Now})
+	said := (&view.Job{Job: j, Indexes: s.indexes()}).Lines(term.Screen{Width: width - 3, Now: s.Now})
 	return append([]line{{{" Job " + plain(j.ID), chosen}}, {}}, block(said)...)
 }
 

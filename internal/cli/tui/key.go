@@ -159,16 +159,9 @@ func (s *State) sorted() Pane {
 func (s *State) sort() {
 	p := s.sorted()
 	s.turned[p] = false
-	switch {
-	case p == Processes:
-		s.order[p] = (s.order[p] + 1) % len(s.processOrders())
-	case !s.Several:
-		s.order[p] = (s.order[p] + 1) % len(s.leaseOrders())
-		s.say(ordinary, "Leases are sorted by "+s.leaseOrders()[s.order[p]].column+". S turns the order round.")
-	case p == Devices:
-		s.order[p] = (s.order[p] + 1) % len(gpuOrders())
-	default:
-		s.order[p] = (s.order[p] + 1) % len(partOrders())
+	orders := map[Pane]int{Devices: len(gpuOrders()), Leases: len(s.leaseOrders()), Processes: len(s.processOrders())}[p]
+	if s.order[p] = (s.order[p] + 1) % orders; p == Leases && !s.Several {
+		s.say(ordinary, "Leases are sorted by "+s.sortedBy(p)+". S turns the order round.")
 	}
 }
 

@@ -12,156 +12,115 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/cli/fleet"
 	"github.com/berth-gpu/berth/internal/cli/view"
-	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // leaseCount writes the number of leases, and how many match the filter. One with several
 // rows counts once.
 func (s *State) leaseCount() string {
-	total := 0
-	if s.facts.Leases != nil {
-		total = len(s.facts.Leases.Leases)
-	}
-	for _, p := range s.nodes.parts {
-		if p.First {
-			total++
-		}
-	}
 	shown := map[*api.Lease]bool{}
 	for _, r := range s.leases {
 		if r.lease != nil && s.filter != "" {
 			shown[r.lease] = true
 		}
 	}
-	return "LEASES " + s.count(len(shown), total)
+	return "LEASES " + s.count(len(shown), len(s.parts))
 }
 
 // noLeases says why the list is empty.
 func (s *State) noLeases() string {
 	switch {
-	case s.Local && (s.facts.Leases == nil || len(s.facts.Leases.Leases) == 0):
+	case s.Local && len(s.parts) == 0:
 		return "Without a daemon there are no leases."
 	case s.facts.Refused != "":
 		return plain(s.facts.Refused)
-	case s.facts.Leases == nil:
+	case s.facts.Leases == nil && !s.Several, s.facts.At.IsZero():
 		return "…"
-	case len(s.facts.Leases.Leases) > 0:
-		return "No lease matches the filter; esc clears it."
 	}
-	return "Nobody holds a lease."
+	return s.none(len(s.parts), "lease", "Nobody holds a lease.")
 }
 
-// leaseColumns returns the columns for leases.
+// leaseColumns returns the columns for leases. Several machines have two more, and call a
+// lease by its claim.
 func (s *State) leaseColumns() []column[row] {
-	return []column[row]{
-		{heading: "LEASE", name: s.leaseCount(), least: 14, most: idWidth(s.leases, 14, leaseIDs), first: true, cell: func(r row, width int) line {
-			switch {
-			case r.process != nil:
-				return text("  └ "+pid(r.process.PID), faint)
-			case r.stray != nil:
-				return text("(no lease)", warning)
-			}
-			return text(idCut(r.lease.ID, width), strong)
-		}},
-		{heading: "USER", least: 7, most: 14, drop: 3, cell: func(r row, _ int) line {
-			return ofLease(r, func(l *api.Lease) string { return l.Holder.User }, r.strayText(func(p *api.Stray) string { return p.User }))
-		}},
-		{heading: "SERVICE", least: 8, most: 16, drop: 6, cell: func(r row, _ int) line { return ofLease(r, func(l *api.Lease) string { return l.Holder.Service }, "") }},
-		{heading: "GPU", least: 4, most: 8, cell: func(r row, _ int) line { return text(s.where(r), ordinary) }},
-		{heading: "MEMORY GiB", least: 11, most: 11, cell: func(r row, _ int) line { return memoryText(r) }},
-		{heading: "USED", least: 6, most: 16, drop: 4, cell: useBar},
-		{heading: "STATE", least: 8, most: 8, drop: 1, cell: func(r row, _ int) line { return leaseState(r) }},
-		{heading: "AGE", least: 6, most: 6, right: true, drop: 2, cell: func(r row, _ int) line {
-			if r.lease == nil || r.process != nil {
-				return nil
-			}
-			return text(words.Age(s.Now.Sub(r.lease.Granted)), ordinary)
-		}},
-		{heading: "UNTIL", least: 9, most: 11, drop: 7, cell: func(r row, _ int) line {
-			return ofLease(r, func(l *api.Lease) string { return view.Until(*l, s.Now) }, "")
-		}},
-		{heading: "SLOTS", least: 5, most: 5, right: true, drop: 9, cell: func(r row, _ int) line {
-			return ofLease(r, func(l *api.Lease) string { return strconv.Itoa(slots(l)) }, "")
-		}},
-		{heading: "ENERGY", least: 8, most: 9, right: true, drop: 8, cell: func(r row, _ int) line {
-			return ofLease(r, func(l *api.Lease) string {
-				if j, known := l.Energy.Get(); known {
-					return j.InWattHours()
+	columns := []column[row]{
+		{title: "ID", name: s.leaseCount(), least: 14, first: true, tone: strong},
+		{title: "USER", least: 7, most: 14, drop: 3},
+		{title: "SERVICE", least: 8, most: 16, drop: 6},
+		{title: "GPU", least: 4, most: 8},
+		{title: "MEMORY GiB", least: 11, most: 11},
+		{title: "USED", least: 6, most: 16, drop: 4, cell: useBar},
+		{title: "STATE", least: 8, most: 8, drop: 1},
+		{title: "AGE", least: 6, most: 6, drop: 2},
+		{title: "UNTIL", least: 9, most: 11, drop: 7},
+		{title: "SLOTS", least: 5, most: 5, drop: 9},
+		{title: "ENERGY", least: 8, most: 9, drop: 8},
+		{title: "ENFORCED", least: 9, most: 9, drop: 8},
+		{title: "PROGRAM", least: 12, most: 36, drop: 5, cell: func(r row, _ int) line { return program(r) }},
+	}
+	if s.Several { // which do not tell what runs there
+		columns[0] = column[row]{title: "LEASE", least: 14, most: 40, drop: 1, fitted: true}
+		columns = columns[:len(columns)-1]
+		if s.hasPods() {
+			columns = slices.Insert(columns, 0, column[row]{title: "POD", least: 16, most: 50, fitted: true, cell: func(r row, width int) line {
+				if len(r.part.Pods) == 0 {
+					return text("-", faint)
 				}
-				return "-"
-			}, "")
-		}},
-		{heading: "ENFORCED", least: 9, most: 9, drop: 8, cell: func(r row, _ int) line {
-			return ofLease(r, func(l *api.Lease) string { return l.EnforcedBy }, "")
-		}},
-		{heading: "PROGRAM", least: 12, most: 36, drop: 5, cell: func(r row, _ int) line { return program(r) }},
+				return text(fewIn(view.Pods(r.part.PodLease), width), ordinary)
+			}})
+		}
+		columns = slices.Insert(columns, 0, column[row]{title: "NODE", name: s.leaseCount(), least: 12, most: 40, fitted: true, tone: strong})
 	}
+	columns = columnsOf(s.leases, view.LeaseColumns(s.Now), func(r row) (fleet.Part, bool) {
+		if r.part == nil {
+			return fleet.Part{}, false
+		}
+		return *r.part, true
+	}, columns)
+	for i := range columns {
+		c := &columns[i]
+		whole := c.cell
+		c.cell = func(r row, width int) line {
+			if said, is := s.ofProcess(r, c.title); is {
+				return said
+			}
+			return whole(r, width)
+		}
+	}
+	return columns
 }
 
-// ofLease writes a text about a lease, or other for a process under no lease.
-func ofLease(r row, about func(*api.Lease) string, other string) line {
-	switch {
-	case r.process != nil:
-		return nil
-	case r.lease != nil:
-		return text(plain(about(r.lease)), ordinary)
+// ofProcess writes what a column says of a process under its lease or under none. It
+// returns false for a lease.
+func (s *machine) ofProcess(r row, title string) (said line, is bool) {
+	switch p, stray := r.process, r.stray; {
+	case p != nil:
+		said = map[string]line{
+			"ID": text("  └ "+pid(p.PID), faint), "GPU": text(s.index(p.GPU), ordinary), "MEMORY GiB": text(fmt.Sprintf("%4s", view.GiB(p.Memory)), faint),
+			"PROGRAM": text(plain(p.Name)+" by "+plain(p.Evidence), faint),
+		}[title]
+	case stray != nil:
+		state, name := "foreign", plain(stray.Name)
+		if stray.Lease != "" {
+			state = "orphan"
+		}
+		if stray.PID != 0 {
+			name = strconv.Itoa(stray.PID) + " " + name
+		}
+		said = map[string]line{
+			"ID": text("(no lease)", warning), "USER": text(plain(stray.User), ordinary), "GPU": text(s.index(stray.GPU), ordinary),
+			"MEMORY GiB": text(fmt.Sprintf("%4s", gibOr(stray.Memory)), warning), "STATE": text(state, warning), "PROGRAM": text(name, warning),
+		}[title]
 	}
-	return text(plain(other), ordinary)
+	return said, r.process != nil || r.stray != nil
 }
 
-func (r row) strayText(about func(*api.Stray) string) string {
-	if r.stray == nil {
-		return ""
-	}
-	return about(r.stray)
-}
-
-// where names the devices of a row.
-func (s *machine) where(r row) string {
-	switch {
-	case r.process != nil:
-		return s.index(r.process.GPU)
-	case r.stray != nil:
-		return s.index(r.stray.GPU)
-	}
+// where names the devices of a lease.
+func (s *machine) where(l *api.Lease) string {
 	var list []string
-	for _, p := range r.lease.Parts {
+	for _, p := range l.Parts {
 		list = append(list, s.index(p.GPU))
 	}
 	return strings.Join(list, ",")
-}
-
-// memoryText writes how much of the requested memory is used, and marks a lease that
-// uses more.
-func memoryText(r row) line {
-	switch {
-	case r.process != nil:
-		return text(fmt.Sprintf("%5s", view.GiB(r.process.Memory)), faint)
-	case r.stray != nil:
-		return text(fmt.Sprintf("%5s", gibOr(r.stray.Memory)), warning)
-	}
-	return memoryOfParts(r.lease.Parts)
-}
-
-// memoryOfParts writes how much of the leased memory is used, and marks a lease that uses
-// more.
-func memoryOfParts(parts []api.LeasePart) line {
-	inUse, of, t := "-", "-", ordinary
-	var used, asked gpu.MiB
-	for _, p := range parts {
-		if v, seen := p.Measured.Get(); seen {
-			used += v
-			inUse = view.GiB(fleet.Amount(used))
-		}
-		asked += p.Memory
-	}
-	if asked > 0 {
-		of = view.GiB(fleet.Amount(asked))
-	}
-	if asked > 0 && used > asked {
-		t = bad
-	}
-	return text(fmt.Sprintf("%5s/%s", inUse, of), t)
 }
 
 // isSeen reports whether the processes of a lease were measured.
@@ -171,7 +130,7 @@ func isSeen(l *api.Lease) bool {
 
 // useBar draws the share of its requested memory that a lease uses.
 func useBar(r row, width int) line {
-	if r.lease == nil || r.process != nil || !isSeen(r.lease) {
+	if !isSeen(r.lease) {
 		return nil
 	}
 	return shareBar(used(r.lease), asked(r.lease), width)
@@ -197,40 +156,8 @@ func shareBar(used, of gpu.MiB, width int) line {
 	return line{{strings.Repeat("█", full), t}, {strings.Repeat("░", width-full), faint}}
 }
 
-// leaseState writes the state of a lease.
-func leaseState(r row) line {
-	switch {
-	case r.process != nil:
-		return nil
-	case r.stray != nil && r.stray.Lease != "":
-		return text("orphan", warning)
-	case r.stray != nil:
-		return text("foreign", warning)
-	}
-	l := r.lease
-	switch {
-	case l.State != "active":
-		return text(l.State, warning)
-	case l.Paced != nil:
-		return text(fmt.Sprintf("at %.0f %%", 100*l.Paced.Share), warning)
-	case l.Idle != nil:
-		return text("idle", faint)
-	}
-	return text(l.State, good)
-}
-
 // program writes the programs under a lease.
 func program(r row) line {
-	switch {
-	case r.process != nil:
-		return text(plain(r.process.Name)+" by "+plain(r.process.Evidence), faint)
-	case r.stray != nil:
-		name := plain(r.stray.Name)
-		if r.stray.PID != 0 {
-			name = strconv.Itoa(r.stray.PID) + " " + name
-		}
-		return text(name, warning)
-	}
 	list := r.lease.Processes
 	switch len(list) {
 	case 0: // none has touched a GPU yet

@@ -134,22 +134,22 @@ func (s *machine) processOrders() []order[processRow] {
 }
 
 func (s *State) processColumns() []column[processRow] {
-	return []column[processRow]{
-		{heading: "GPU", least: 4, most: 4, right: true, cell: func(p processRow, _ int) line { return text(s.index(p.gpu), strong) }},
-		{heading: "PID", least: 8, most: 10, cell: func(p processRow, _ int) line { return text(pidCell(p.pid), ordinary) }},
-		{heading: "USER", least: 6, most: 14, drop: 3, cell: func(p processRow, _ int) line { return text(plain(p.user), ordinary) }},
-		{heading: "GPU GiB", least: 8, most: 8, right: true, cell: func(p processRow, _ int) line { return text(gibOr(p.memory), ordinary) }},
-		{heading: "LOAD", least: 5, most: 5, right: true, drop: 4, cell: func(p processRow, _ int) line { return text(percent(p.load), ordinary) }},
-		{heading: "CPU", least: 5, most: 5, right: true, cell: func(p processRow, _ int) line { return text(view.Number(p.CPU, "%.0f%%"), ordinary) }},
-		{heading: "RAM GiB", least: 8, most: 8, right: true, cell: func(p processRow, _ int) line { return text(gibOr(p.Host), ordinary) }},
-		{heading: "LEASE", least: 10, most: min(30, idWidth(s.processes, 10, processRow.leaseName)), drop: 2, cell: func(p processRow, width int) line {
+	return columnsOf(s.processes, nil, itself, []column[processRow]{
+		{title: "GPU", least: 4, most: 4, right: true, cell: func(p processRow, _ int) line { return text(s.index(p.gpu), strong) }},
+		{title: "PID", least: 8, most: 10, cell: func(p processRow, _ int) line { return text(pidCell(p.pid), ordinary) }},
+		{title: "USER", least: 6, most: 14, drop: 3, cell: func(p processRow, _ int) line { return text(plain(p.user), ordinary) }},
+		{title: "GPU GiB", least: 8, most: 8, right: true, cell: func(p processRow, _ int) line { return text(gibOr(p.memory), ordinary) }},
+		{title: "LOAD", least: 5, most: 5, right: true, drop: 4, cell: func(p processRow, _ int) line { return text(percent(p.load), ordinary) }},
+		{title: "CPU", least: 5, most: 5, right: true, cell: func(p processRow, _ int) line { return text(view.Number(p.CPU, "%.0f%%"), ordinary) }},
+		{title: "RAM GiB", least: 8, most: 8, right: true, cell: func(p processRow, _ int) line { return text(gibOr(p.Host), ordinary) }},
+		{title: "LEASE", least: 10, most: 30, fitted: true, drop: 2, cell: func(p processRow, width int) line {
 			if p.lease == nil {
 				return text(plain(p.leaseName()), warning)
 			}
 			return text(idCut(p.leaseName(), width), ordinary)
 		}},
-		{heading: "COMMAND", name: "COMMAND " + s.count(len(s.processes), len(s.allProcesses())), least: 14, most: 400, cell: func(p processRow, _ int) line { return text(plain(p.short()), faint) }},
-	}
+		{title: "COMMAND", name: "COMMAND " + s.count(len(s.processes), len(s.allProcesses())), least: 14, most: 400, cell: func(p processRow, _ int) line { return text(plain(p.short()), faint) }},
+	})
 }
 
 // pidCell writes the number of a process in a column.
@@ -160,26 +160,10 @@ func pidCell(pid int) string {
 	return strconv.Itoa(pid)
 }
 
-// noProcesses says why the list is empty.
-func (s *State) noProcesses() string {
-	if len(s.allProcesses()) > 0 {
-		return "No process matches the filter; esc clears it."
-	}
-	return "No process uses a GPU."
-}
-
 // chosenProcess returns the chosen process, or nil if none is chosen.
 func (s *State) chosenProcess() *processRow {
-	at := -1
-	if d := s.detail; d != nil && d.pane == Processes {
-		at = slices.Index(s.keys[Processes], d.key)
-	} else if d == nil && s.pane == Processes {
-		at = s.at(Processes)
-	}
-	if at < 0 {
-		return nil
-	}
-	return &s.processes[at]
+	key := s.chosenKey(Processes)
+	return find(s.processes, func(p *processRow) bool { return key != "" && p.key == key })
 }
 
 // processDetail writes everything that is known about a process.

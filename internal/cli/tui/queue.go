@@ -3,7 +3,6 @@ package tui
 import (
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 	"time"
 
@@ -13,29 +12,25 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// noRequests says why the list is empty.
-func (s *State) noRequests() string {
-	if s.facts.Leases != nil && len(s.facts.Leases.Waiting) > 0 {
-		return "No request matches the filter; esc clears it."
-	}
-	return "Nobody waits."
-}
-
 // queueColumns returns the columns for the waiting requests, and why they wait.
 func (s *State) queueColumns() []column[api.Waiting] {
-	total := 0
-	if s.facts.Leases != nil {
-		total = len(s.facts.Leases.Waiting)
+	return columnsOf(s.queue, view.QueueColumns(s.Now), itself, []column[api.Waiting]{
+		{title: "#", least: 3, most: 3},
+		{title: "ID", name: "WAITING " + s.count(len(s.queue), len(s.waiting())), least: 12, first: true, tone: strong},
+		{title: "USER", least: 7, most: 12, drop: 4},
+		{title: "ASKS FOR", least: 11, most: 20, drop: 3, cell: func(w api.Waiting, _ int) line { return text(asksFor(w), ordinary) }},
+		{title: "WAITS", least: 6, most: 6, drop: 5},
+		{title: "STARTS", least: 8, most: 8, right: true, drop: 2},
+		{title: "WHY", least: 26, most: 400, drop: 1, cell: func(w api.Waiting, _ int) line { return text(s.shortReason(w), faint) }},
+	})
+}
+
+// waiting returns the requests that wait.
+func (s *machine) waiting() []api.Waiting {
+	if s.facts.Leases == nil {
+		return nil
 	}
-	return []column[api.Waiting]{
-		{heading: "#", least: 3, most: 3, right: true, cell: func(w api.Waiting, _ int) line { return text(strconv.Itoa(w.Position), ordinary) }},
-		{heading: "WAITING", name: "WAITING " + s.count(len(s.queue), total), least: 12, most: idWidth(s.queue, 12, requestIDs), first: true, cell: func(w api.Waiting, width int) line { return text(idCut(w.ID, width), strong) }},
-		{heading: "USER", least: 7, most: 12, drop: 4, cell: func(w api.Waiting, _ int) line { return text(plain(w.Holder.User), ordinary) }},
-		{heading: "ASKS FOR", least: 11, most: 20, drop: 3, cell: func(w api.Waiting, _ int) line { return text(asksFor(w), ordinary) }},
-		{heading: "WAITS", least: 6, most: 6, right: true, drop: 5, cell: func(w api.Waiting, _ int) line { return text(words.Age(s.Now.Sub(w.Since)), ordinary) }},
-		{heading: "STARTS", least: 8, most: 8, right: true, drop: 2, cell: func(w api.Waiting, _ int) line { return text(view.Starts(w.Estimate, s.Now), ordinary) }},
-		{heading: "WHY", least: 26, most: 400, drop: 1, cell: func(w api.Waiting, _ int) line { return text(s.shortReason(w), faint) }},
-	}
+	return s.facts.Leases.Waiting
 }
 
 // shortReason says in a few words why a request waits: the limit that keeps it, or the
@@ -85,11 +80,7 @@ func asksFor(w api.Waiting) string { return strings.Replace(view.AsksFor(w), " a
 // drawEvents writes the events, newest first.
 func (s *State) drawEvents(a area, k look) []string {
 	head := rule(line{{"  EVENTS " + s.count(len(s.news), len(s.events)), s.headTone(Events)}}, a.width, faint)
-	none := "Nothing happened yet."
-	if len(s.events) > 0 {
-		none = "No event matches the filter; esc clears it."
-	}
-	return s.fill(a, head, len(s.news), none, k, func(i int) line { return s.eventLine(s.news[i]) })
+	return s.fill(a, head, len(s.news), s.none(len(s.events), "event", "Nothing happened yet."), k, func(i int) line { return s.eventLine(s.news[i]) })
 }
 
 func (s *machine) eventLine(e gpu.Event) line {

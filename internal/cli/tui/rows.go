@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/cli/fleet"
+	"github.com/berth-gpu/berth/internal/cli/view"
 )
 
 // row is a lease, one of its processes, or a process under no lease. Exactly one of
@@ -18,10 +20,18 @@ type row struct {
 	lease   *api.Lease
 	process *api.Belonging
 	stray   *api.Stray
-	part    *fleet.Part // with several machines: the part of the lease on one device
+	part    *fleet.Part // the lease as tables show it; nil if the row is about a process
 }
 
-// leaseKey returns the key by which a row finds its lease again.
+// partKey returns the key by which a row finds its lease again.
+func partKey(p *fleet.Part) string {
+	if p.Node == "" {
+		return leaseKey(&p.Lease)
+	}
+	return p.Node + "/" + leaseKey(&p.Lease)
+}
+
+// leaseKey returns the same for a lease of the only machine.
 func leaseKey(l *api.Lease) string { return fmt.Sprintf("%s/%s/%d", l.Holder.User, l.ID, l.Fence) }
 
 // Request identifies a waiting request by its user and id.
@@ -44,15 +54,19 @@ func (s *machine) leaseOrders() []order[row] {
 	by := func(compare func(a, b *api.Lease) int) func(a, b row) int {
 		return func(a, b row) int { return compare(a.lease, b.lease) }
 	}
-	return []order[row]{
+	orders := []order[row]{
 		{"MEMORY GiB", by(func(a, b *api.Lease) int { return cmp.Compare(max(used(b), asked(b)), max(used(a), asked(a))) })},
 		{"USED", by(func(a, b *api.Lease) int { return cmp.Compare(used(b), used(a)) })},
 		{"AGE", by(func(a, b *api.Lease) int { return a.Granted.Compare(b.Granted) })},
 		{"ENERGY", by(func(a, b *api.Lease) int { return cmp.Compare(b.Energy.Or(-1), a.Energy.Or(-1)) })},
 		{"USER", by(func(a, b *api.Lease) int { return cmp.Compare(a.Holder.User, b.Holder.User) })},
-		{"LEASE", by(func(a, b *api.Lease) int { return cmp.Compare(a.ID, b.ID) })},
+		{"ID", by(func(a, b *api.Lease) int { return cmp.Compare(a.ID, b.ID) })},
 		{"GPU", by(func(a, b *api.Lease) int { return cmp.Compare(s.firstIndex(a), s.firstIndex(b)) })},
 	}
+	if s.Several {
+		orders = slices.Concat([]order[row]{{"NODE", nil}}, orders[:3], []order[row]{{"POD", func(a, b row) int { return cmp.Compare(podText(a.part), podText(b.part)) }}})
+	}
+	return orders
 }
 
 // turnedBy returns a comparison, reversed if the user has turned the order of a pane round.
@@ -68,7 +82,7 @@ func (s *State) turnedBy(p Pane, n int) int {
 func asked(l *api.Lease) gpu.MiB {
 	var sum gpu.MiB
 	for _, p := range l.Parts {
-		sum += p.Memory
+		sum += fleet.Amount(p.Memory)
 	}
 	return sum
 }
@@ -77,21 +91,17 @@ func asked(l *api.Lease) gpu.MiB {
 func used(l *api.Lease) gpu.MiB {
 	var sum gpu.MiB
 	for _, p := range l.Parts {
-		sum += p.Measured.Or(0)
+		sum += fleet.Amount(p.Measured.Or(0))
 	}
 	return sum
 }
 
 // sift selects the rows of the lists, and notes their keys.
 func (s *State) sift() {
-	if s.Several {
-		s.gpus, s.leases = s.nodeRows(), s.partRows()
-	} else {
-		s.gpus, s.leases, s.queue, s.news, s.services = s.deviceRows(), s.leaseRows(), s.queueRows(), s.eventRows(), s.serviceRows()
-		s.jobs, s.processes, s.users = s.jobRows(), s.processRows(), s.userRows()
-	}
+	s.gpus, s.leases, s.queue, s.news, s.services = s.deviceRows(), s.leaseRows(), s.queueRows(), s.eventRows(), s.serviceRows()
+	s.jobs, s.processes, s.users = s.jobRows(), s.processRows(), s.userRows()
 	s.keys = [panes][]string{
-		keysOf(s.gpus, gpuRow.key), keysOf(s.leases, func(r row) string { return r.key }),
+		keysOf(s.gpus, deviceKey), keysOf(s.leases, func(r row) string { return r.key }),
 		keysOf(s.queue, func(w api.Waiting) string { return requestOf(w).Key() }), keysOf(s.news, eventKey),
 		keysOf(s.services, func(one api.Service) string { return one.Name }), keysOf(s.jobs, func(j api.Job) string { return j.ID }),
 		keysOf(s.processes, func(p processRow) string { return p.key }), keysOf(s.users, func(u userRow) string { return u.name }),
@@ -106,46 +116,60 @@ func keysOf[T any](rows []T, key func(T) string) []string {
 	return list
 }
 
-// deviceRows returns the devices of one machine. The filter is not for them. If there is
-// no room for all, those that are not well come first.
-func (s *State) deviceRows() []gpuRow {
-	rows := make([]gpuRow, len(s.devices()))
+// deviceKey returns the key by which a row finds its device or its machine again.
+func deviceKey(r fleet.Row) string {
+	switch {
+	case r.Node == nil:
+		return r.GPU.Device.UUID
+	case r.GPU == nil:
+		return r.Node.Name
+	}
+	return r.Node.Name + "/" + r.GPU.Device.UUID
+}
+
+// deviceRows returns the devices. On one machine, the filter is not for them; and if there
+// is no room for all, those that are not well come first.
+func (s *State) deviceRows() []fleet.Row {
+	if s.Several {
+		return s.nodeRows()
+	}
+	rows := make([]fleet.Row, len(s.devices()))
 	for i, d := range s.devices() {
-		rows[i] = gpuRow{gpu: &fleet.GPU{Status: d}}
+		rows[i].GPU = s.withLeased(d)
 	}
 	if len(rows) > s.rows(Devices) {
-		slices.SortStableFunc(rows, func(a, b gpuRow) int { return cmp.Compare(trouble(b.gpu.Status), trouble(a.gpu.Status)) })
+		trouble := func(r fleet.Row) tone { return max(toneOf(view.DeviceState(*r.GPU).Colour, good), good) }
+		slices.SortStableFunc(rows, func(a, b fleet.Row) int { return cmp.Compare(trouble(b), trouble(a)) })
 	}
 	return rows
 }
 
-// trouble returns how badly a device needs a person.
-func trouble(d api.Status) int {
-	switch stateTone(d) {
-	case bad:
-		return 2
-	case warning:
-		return 1
-	}
-	return 0
+// withLeased returns a device with what is leased on it, or used under no lease.
+func (s *machine) withLeased(d api.Status) *fleet.GPU {
+	l := s.leasable(d.Device.UUID)
+	return &fleet.GPU{Status: d, Leased: l.Leased + l.Foreign}
 }
 
 // leaseRows returns the leases that match the filter, in order, and then the processes
 // under no lease.
 func (s *State) leaseRows() []row {
 	var rows []row
-	if s.facts.Leases != nil {
-		for i := range s.facts.Leases.Leases {
-			l := &s.facts.Leases.Leases[i]
-			if s.matches(s.leaseWords(l)...) {
-				rows = append(rows, row{key: leaseKey(l), lease: l})
-			}
+	for i := range s.parts {
+		p := &s.parts[i]
+		if s.matches(s.leaseWords(p)...) {
+			rows = append(rows, row{key: partKey(p), lease: &p.Lease, part: p})
 		}
 	}
-	by := s.leaseOrders()[s.order[Leases]]
-	slices.SortStableFunc(rows, func(a, b row) int {
-		return cmp.Or(s.turnedBy(Leases, by.compare(a, b)), a.lease.Granted.Compare(b.lease.Granted), cmp.Compare(a.key, b.key))
-	})
+	switch by := s.leaseOrders()[s.order[Leases]]; {
+	case by.compare != nil && s.Several:
+		slices.SortStableFunc(rows, func(a, b row) int { return s.turnedBy(Leases, by.compare(a, b)) })
+	case by.compare != nil:
+		slices.SortStableFunc(rows, func(a, b row) int {
+			return cmp.Or(s.turnedBy(Leases, by.compare(a, b)), a.lease.Granted.Compare(b.lease.Granted), cmp.Compare(a.key, b.key))
+		})
+	case s.turned[Leases]:
+		slices.Reverse(rows)
+	}
 	if s.tree {
 		rows = withProcesses(rows)
 	}
@@ -176,13 +200,13 @@ func withProcesses(leases []row) []row {
 }
 
 // leaseWords returns the words of a lease that the filter searches.
-func (s *machine) leaseWords(l *api.Lease) []string {
-	list := []string{l.ID, l.Holder.User, l.Holder.Service, l.Holder.Name, l.State, l.EnforcedBy, l.Unit}
-	for _, p := range l.Parts {
-		list = append(list, "GPU "+s.index(p.GPU))
+func (s *machine) leaseWords(p *fleet.Part) []string {
+	list := []string{p.ID, p.Holder.User, p.Holder.Service, p.Holder.Name, p.State, p.EnforcedBy, p.Unit, p.Node, podText(p), p.Claim}
+	for _, index := range p.Indexes {
+		list = append(list, "GPU "+strconv.Itoa(index))
 	}
-	for _, p := range l.Processes {
-		list = append(list, p.Name)
+	for _, process := range p.Processes {
+		list = append(list, process.Name)
 	}
 	return list
 }
@@ -207,11 +231,9 @@ func (s *State) matches(words ...string) bool {
 // queueRows returns the waiting requests that match the filter.
 func (s *State) queueRows() []api.Waiting {
 	var list []api.Waiting
-	if s.facts.Leases != nil {
-		for _, w := range s.facts.Leases.Waiting {
-			if s.matches(w.ID, w.Holder.User, w.Holder.Service, w.Holder.Name, s.shortReason(w)) {
-				list = append(list, w)
-			}
+	for _, w := range s.waiting() {
+		if s.matches(w.ID, w.Holder.User, w.Holder.Service, w.Holder.Name, s.shortReason(w)) {
+			list = append(list, w)
 		}
 	}
 	return list
@@ -251,66 +273,56 @@ func (s *State) at(p Pane) int {
 	return min(s.place[p], len(keys)-1)
 }
 
-// chosenLease returns the chosen lease, or nil if none is chosen.
-func (s *State) chosenLease() *api.Lease {
-	if d := s.detail; d != nil && d.pane != Processes {
-		if d.pane != Leases {
-			return nil
+// chosenKey returns the key of the row of a pane that is chosen, or "" if none is: because
+// the pane has no rows, or does not have the keys.
+func (s *State) chosenKey(p Pane) string {
+	if s.detail != nil {
+		if s.detail.pane == p {
+			return s.detail.key
 		}
-		return s.leaseWith(d.key)
+		return ""
 	}
+	if at := s.at(p); s.pane == p && at >= 0 {
+		return s.keys[p][at]
+	}
+	return ""
+}
+
+// chosenLease returns the chosen lease, or that of the chosen process, or nil.
+func (s *State) chosenLease() *api.Lease {
 	if p := s.chosenProcess(); p != nil {
 		return p.lease
 	}
-	if s.pane != Leases {
-		return nil
+	key := s.chosenKey(Leases)
+	if r := find(s.leases, func(r *row) bool { return key != "" && r.key == key }); r != nil {
+		return r.lease
 	}
-	if at := s.at(Leases); at >= 0 {
-		return s.leases[at].lease
+	if p := s.partWith(key); p != nil { // a filter may hide its row
+		return &p.Lease
 	}
 	return nil
 }
 
-// leaseWith returns the lease with a key, or nil if it is gone.
-func (s *machine) leaseWith(key string) *api.Lease {
-	if s.facts.Leases == nil {
-		return nil
-	}
-	for i := range s.facts.Leases.Leases {
-		if l := &s.facts.Leases.Leases[i]; leaseKey(l) == key {
-			return l
-		}
-	}
-	return nil
+// partWith returns the lease with a key, or nil if it is gone.
+func (s *machine) partWith(key string) *fleet.Part {
+	return find(s.parts, func(p *fleet.Part) bool { return partKey(p) == key })
 }
 
 // chosenDevice returns the chosen device. It returns false if none is chosen.
-func (s *State) chosenDevice() (d api.Status, ok bool) {
-	if s.detail != nil {
-		if s.detail.pane != Devices {
-			return d, false
-		}
-		return s.device(s.detail.key)
-	}
-	if at := s.at(Devices); s.pane == Devices && at >= 0 {
-		return s.gpus[at].gpu.Status, true
-	}
-	return d, false
-}
+func (s *State) chosenDevice() (d api.Status, ok bool) { return s.device(s.chosenKey(Devices)) }
 
 // chosenRequest returns the chosen request, or nil if none is chosen.
 func (s *State) chosenRequest() *api.Waiting {
-	rows := s.queue
-	if d := s.detail; d != nil {
-		for i := range rows {
-			if d.pane == Queue && requestOf(rows[i]).Key() == d.key {
-				return &rows[i]
-			}
+	key := s.chosenKey(Queue)
+	return find(s.queue, func(w *api.Waiting) bool { return key != "" && requestOf(*w).Key() == key })
+}
+
+// find returns the first item of a list that is meant, or nil.
+func find[T any](list []T, is func(*T) bool) *T {
+	for i := range list {
+		if is(&list[i]) {
+			return &list[i]
 		}
-		return nil
-	}
-	if at := s.at(Queue); s.pane == Queue && at >= 0 {
-		return &rows[at]
 	}
 	return nil
 }

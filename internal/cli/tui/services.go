@@ -2,7 +2,6 @@ package tui
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/berth-gpu/berth/api"
@@ -31,77 +30,28 @@ func (s *machine) allServices() []api.Service {
 }
 
 func (s *State) serviceColumns() []column[api.Service] {
-	return []column[api.Service]{
-		{heading: "SERVICE", name: "SERVICES " + s.count(len(s.services), len(s.allServices())), least: 14, most: idWidth(s.services, 14, func(one api.Service) string { return one.Name }), first: true, cell: func(one api.Service, _ int) line { return text(plain(one.Name), strong) }},
-		{heading: "STATE", least: 9, most: 9, cell: func(one api.Service, _ int) line { return text(plain(one.State), serviceTone(one)) }},
-		{heading: "FOR", least: 6, most: 6, right: true, drop: 5, cell: func(one api.Service, _ int) line { return text(view.ServiceAge(one, s.Now), ordinary) }},
-		{heading: "GPU", least: 4, most: 8, cell: func(one api.Service, _ int) line { return text(s.devicesIn(one.Devices), ordinary) }},
-		{heading: "GiB", least: 5, most: 6, right: true, drop: 3, cell: func(one api.Service, _ int) line { return text(view.ServiceMemory(one), ordinary) }},
-		{heading: "OPEN", least: 4, most: 5, right: true, cell: func(one api.Service, _ int) line { return text(strconv.Itoa(one.Open), ordinary) }},
-		{heading: "WAIT", least: 4, most: 5, right: true, drop: 1, cell: func(one api.Service, _ int) line { return text(strconv.Itoa(one.Waiting), ordinary) }},
-		{heading: "COMES", least: 6, most: 6, right: true, drop: 6, cell: func(one api.Service, _ int) line { return text(view.ServiceComes(one), ordinary) }},
-		{heading: "WHY", least: 16, most: 400, drop: 7, cell: func(one api.Service, _ int) line { return text(serviceWhy(one), faint) }},
-	}
-}
-
-func serviceTone(one api.Service) tone {
-	switch one.State {
-	case "ready":
-		return good
-	case "failed":
-		return bad
-	case "away", "parked", "asleep":
-		return faint
-	}
-	return warning
-}
-
-// serviceWhy says in a few words why a service is as it is.
-func serviceWhy(one api.Service) string {
-	switch {
-	case one.Stopped != nil:
-		return plain(view.Join("by "+one.Stopped.By, one.Stopped.Why))
-	case one.State == "failed" && one.Failure != nil:
-		return plain(one.Failure.Why)
-	}
-	return plain(one.Why)
-}
-
-// noServices says why the list is empty.
-func (s *State) noServices() string {
-	if len(s.allServices()) > 0 {
-		return "No service matches the filter; esc clears it."
-	}
-	return "No service has a command."
+	return columnsOf(s.services, view.ServiceColumns(s.indexes(), s.Now), itself, []column[api.Service]{
+		{title: "SERVICE", name: "SERVICES " + s.count(len(s.services), len(s.allServices())), least: 14, first: true, tone: strong},
+		{title: "STATE", least: 9, most: 9},
+		{title: "FOR", least: 6, most: 6, drop: 5},
+		{title: "GPU", least: 4, most: 8},
+		{title: "GiB", least: 5, most: 6, drop: 3},
+		{title: "OPEN", least: 4, most: 5},
+		{title: "WAIT", least: 4, most: 5, drop: 1},
+		{title: "COMES", least: 6, most: 6, drop: 6},
+		{title: "WHY", least: 16, most: 400, drop: 7, tone: faint},
+	})
 }
 
 // chosenService returns the chosen service, or nil if none is chosen.
 func (s *State) chosenService() *api.Service {
-	key := ""
-	if d := s.detail; d != nil {
-		if d.pane != Services {
-			return nil
-		}
-		key = d.key
-	} else if at := s.at(Services); s.pane == Services && at >= 0 {
-		key = s.keys[Services][at]
-	}
-	all := s.allServices()
-	for i := range all {
-		if all[i].Name == key {
-			return &all[i]
-		}
-	}
-	return nil
+	key := s.chosenKey(Services)
+	return find(s.allServices(), func(one *api.Service) bool { return key != "" && one.Name == key })
 }
 
 // serviceDetail writes everything about a service.
 func (s *State) serviceDetail(one api.Service, width int) []line {
-	shown := view.Service{Service: one}
-	if s.facts.Status != nil {
-		shown.Indexes = view.GPUsOf(*s.facts.Status)
-	}
-	said := shown.Lines(term.Screen{Width: width - 3, Now: s.Now})
+	said := (&view.Service{Service: one, Indexes: s.indexes()}).Lines(term.Screen{Width: width - 3, Now: s.Now})
 	return append([]line{{{" Service " + plain(one.Name), chosen}}, {}}, block(said)...)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/cli/fleet"
 	"github.com/berth-gpu/berth/internal/cli/view"
 )
 
@@ -18,7 +19,7 @@ type State struct {
 	Version       string        // of this program
 	Interval      time.Duration // how often the daemon is asked
 
-	gpus      []gpuRow        // devices that match the filter, in order
+	gpus      []fleet.Row     // devices that match the filter, in order
 	leases    []row           // leases and processes that match the filter, in order
 	queue     []api.Waiting   // requests that match the filter
 	services  []api.Service   // services that match the filter
@@ -36,7 +37,7 @@ type State struct {
 	top     [panes]int    // number of rows above the first visible one
 	zoomed  bool          // the pane has the whole screen
 	tree    bool          // processes are shown under their leases
-	order   [panes]int    // see gpuOrders, leaseOrders and partOrders
+	order   [panes]int    // see gpuOrders, leaseOrders and processOrders
 	turned  [panes]bool   // the order is reversed
 	filter  string
 	typing  bool // keys go to the filter
@@ -61,6 +62,7 @@ type machine struct {
 	Several bool
 	Asking  string
 	nodes   nodes
+	parts   []fleet.Part // the leases
 
 	facts   Facts
 	curves  map[string]curve           // by UUID
@@ -138,6 +140,9 @@ func (s *State) Take(f Facts) {
 	if f.Leases != nil || f.Refused != "" {
 		s.facts.Leases, s.facts.Refused = f.Leases, f.Refused
 	}
+	if s.parts = nil; s.facts.Leases != nil {
+		s.parts = fleet.Leases([]api.Node{view.NodeOf(s.facts.Leases.Leases, s.indexes())})
+	}
 	if f.Strays != nil {
 		s.facts.Strays = f.Strays
 	}
@@ -174,7 +179,7 @@ func (s *State) TakeEvents(list ...gpu.Event) {
 // TakeNodes takes the answers of several machines.
 func (s *State) TakeNodes(all api.Nodes, at time.Time) {
 	s.Several, s.facts.At, s.lost, s.Asking = true, at, nil, ""
-	s.nodes = nodesOf(all.Nodes)
+	s.nodes, s.parts = nodesOf(all.Nodes), fleet.Leases(all.Nodes)
 	s.needs = s.findNeeds()
 	s.settle()
 }
@@ -242,6 +247,14 @@ func (s *machine) index(uuid string) string {
 		return strconv.Itoa(d.Device.Index)
 	}
 	return "gone"
+}
+
+// indexes returns the indexes of the devices.
+func (s *machine) indexes() view.GPUs {
+	if s.facts.Status == nil {
+		return nil
+	}
+	return view.GPUsOf(*s.facts.Status)
 }
 
 // name returns the name of a device in a sentence.

@@ -2,18 +2,87 @@ package tui
 
 import (
 	"cmp"
+	"slices"
 	"strings"
+
+	"github.com/berth-gpu/berth/internal/cli/view"
+	"github.com/berth-gpu/berth/internal/text/term"
 )
 
-// column is one column of a list.
+// column is one column of a list, mostly one that the lists of commands have too.
 type column[T any] struct {
-	heading     string
-	name        string // shown instead of the heading; empty for the heading
+	title       string // of the column in package view
+	name        string // shown instead of the title; empty for the title
 	least, most int    // limits of its width
 	drop        int    // columns with the highest number go first if there is no room; 0 to keep it always
 	right       bool
-	first       bool // it gets what it can use before the others grow
-	cell        func(row T, width int) line
+	first       bool                        // it has ids, and gets what it can use before the others grow
+	fitted      bool                        // it grows no wider than its rows need
+	whole       int                         // it is never cut to less than its rows need, up to so many columns
+	tone        tone                        // of what has no colour of its own
+	cell        func(row T, width int) line // nil for the cell of the column in package view
+}
+
+// columnsOf completes the columns of a list with those of package view that have their
+// titles. A row without what these are about has empty cells there.
+func columnsOf[T, V any](rows []T, all []view.Column[V], about func(T) (V, bool), list []column[T]) []column[T] {
+	for i := range list {
+		c := &list[i]
+		if at := slices.IndexFunc(all, func(v view.Column[V]) bool { return v.Title == c.title }); at >= 0 && c.cell == nil {
+			c.right = c.right || all[at].Right
+			c.cell = func(row T, width int) line {
+				what, has := about(row)
+				if !has {
+					return nil
+				}
+				said := all[at].Cell(what)
+				text := plain(said.Text)
+				if c.first {
+					text = idCut(text, width)
+				}
+				return line{{text, toneOf(said.Colour, c.tone)}}
+			}
+		}
+		if c.whole > 0 {
+			c.least = widest(rows, c.least, c.whole, c.cell)
+		}
+		if c.first || c.fitted {
+			c.most = widest(rows, c.least, cmp.Or(c.most, longestID), c.cell)
+		}
+	}
+	return list
+}
+
+// longestID is the width from which on ids are cut even if there is room.
+const longestID = 64
+
+// itself returns a row that is what its columns are about.
+func itself[T any](row T) (T, bool) { return row, true }
+
+// toneOf returns the tone of a colour of a table, and t for none.
+func toneOf(c term.Colour, t tone) tone {
+	switch c {
+	case term.Red:
+		return bad
+	case term.Yellow:
+		return warning
+	case term.Green:
+		return good
+	case term.Dim:
+		return faint
+	}
+	return t
+}
+
+// widest returns the width that a column needs for all rows, between least and most.
+func widest[T any](rows []T, least, most int, cell func(T, int) line) int {
+	width := least
+	for _, r := range rows {
+		if width = max(width, cell(r, most).columns()); width >= most {
+			return most
+		}
+	}
+	return width
 }
 
 // sized is a column that fits, with its width.
@@ -75,10 +144,10 @@ func choose[T any](all []column[T], width int) []sized[T] {
 // sorted by.
 func headings[T any](columns []sized[T], sorted, mark string, t tone) line {
 	return across(columns, func(c sized[T]) line {
-		if c.heading == sorted {
-			return line{{cmp.Or(c.name, c.heading) + mark, t}}
+		if c.title == sorted {
+			return line{{cmp.Or(c.name, c.title) + mark, t}}
 		}
-		return line{{cmp.Or(c.name, c.heading), t}}
+		return line{{cmp.Or(c.name, c.title), t}}
 	})
 }
 

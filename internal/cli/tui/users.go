@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/cli/fleet"
 	"github.com/berth-gpu/berth/internal/cli/view"
@@ -107,11 +106,11 @@ func (s *State) userColumns() []column[userRow] {
 		}
 		return text(strconv.Itoa(n), ordinary)
 	}
-	return []column[userRow]{
-		{heading: "USER", name: "USERS " + s.count(len(s.users), len(s.allUsers())), least: 10, most: idWidth(s.users, 10, func(u userRow) string { return u.name }), first: true, cell: func(u userRow, _ int) line { return text(plain(u.name), strong) }},
-		{heading: "LEASES", least: 6, most: 6, right: true, cell: func(u userRow, _ int) line { return number(u.leases) }},
-		{heading: "GPUs", least: 4, most: 4, right: true, cell: func(u userRow, _ int) line { return number(len(u.gpus)) }},
-		{heading: "MEMORY GiB", least: 11, most: 12, cell: func(u userRow, _ int) line {
+	return columnsOf(s.users, nil, itself, []column[userRow]{
+		{title: "USER", name: "USERS " + s.count(len(s.users), len(s.allUsers())), least: 10, first: true, cell: func(u userRow, _ int) line { return text(plain(u.name), strong) }},
+		{title: "LEASES", least: 6, most: 6, right: true, cell: func(u userRow, _ int) line { return number(u.leases) }},
+		{title: "GPUs", least: 4, most: 4, right: true, cell: func(u userRow, _ int) line { return number(len(u.gpus)) }},
+		{title: "MEMORY GiB", least: 11, most: 12, cell: func(u userRow, _ int) line {
 			t := ordinary
 			if u.leased == 0 && u.used == 0 {
 				return text("    -", faint)
@@ -121,49 +120,41 @@ func (s *State) userColumns() []column[userRow] {
 			}
 			return text(fmt.Sprintf("%5s/%s", view.GiB(u.used), view.GiB(u.leased)), t)
 		}},
-		{heading: "USED", least: 6, most: 16, drop: 2, cell: func(u userRow, w int) line { return shareBar(u.used, u.leased, w) }},
-		{heading: "NO LEASE", least: 8, most: 8, right: true, drop: 4, cell: func(u userRow, _ int) line {
+		{title: "USED", least: 6, most: 16, drop: 2, cell: func(u userRow, w int) line { return shareBar(u.used, u.leased, w) }},
+		{title: "NO LEASE", least: 8, most: 8, right: true, drop: 4, cell: func(u userRow, _ int) line {
 			if u.strays == 0 {
 				return text("-", faint)
 			}
 			return text(view.GiB(u.strays), warning)
 		}},
-		{heading: "WAIT", least: 4, most: 4, right: true, cell: func(u userRow, _ int) line { return number(u.waiting) }},
-		{heading: "JOBS", least: 7, most: 9, right: true, drop: 1, cell: func(u userRow, _ int) line {
+		{title: "WAIT", least: 4, most: 4, right: true, cell: func(u userRow, _ int) line { return number(u.waiting) }},
+		{title: "JOBS", least: 7, most: 9, right: true, drop: 1, cell: func(u userRow, _ int) line {
 			if u.running+u.queue == 0 {
 				return text("-", faint)
 			}
 			return text(fmt.Sprintf("%d+%d", u.running, u.queue), ordinary)
 		}},
-		{heading: "SLOTS", least: 5, most: 5, right: true, drop: 5, cell: func(u userRow, _ int) line { return number(u.slots) }},
-		{heading: "CPU", least: 6, most: 6, right: true, drop: 6, cell: func(u userRow, _ int) line { return text(fmt.Sprintf("%.0f%%", float64(u.cpu)), ordinary) }},
-		{heading: "RAM GiB", least: 8, most: 8, right: true, drop: 7, cell: func(u userRow, _ int) line { return text(view.GiB(u.host), ordinary) }},
-	}
+		{title: "SLOTS", least: 5, most: 5, right: true, drop: 5, cell: func(u userRow, _ int) line { return number(u.slots) }},
+		{title: "CPU", least: 6, most: 6, right: true, drop: 6, cell: func(u userRow, _ int) line { return text(fmt.Sprintf("%.0f%%", float64(u.cpu)), ordinary) }},
+		{title: "RAM GiB", least: 8, most: 8, right: true, drop: 7, cell: func(u userRow, _ int) line { return text(view.GiB(u.host), ordinary) }},
+	})
 }
 
 // userDetail lists what a user has and waits for.
-func (s *State) userDetail(name string, width int) []line {
-	list := []fact{}
-	for _, u := range s.allUsers() {
-		if u.name == name {
-			list = append(list,
-				fact{"holds", fmt.Sprintf("%s on %s, %s leased, %s used", words.Count(u.leases, "lease"), words.Count(len(u.gpus), "GPU"), u.leased.Beside(u.used), u.used.Beside(u.leased))},
-				fact{"machine", fmt.Sprintf("%.0f %% of one processor and %s of memory, of the processes on GPUs that berth top sees", float64(u.cpu), u.host)})
+func (s *State) userDetail(u *userRow, width int) []line {
+	name := u.name
+	list := []fact{
+		{"holds", fmt.Sprintf("%s on %s, %s leased, %s used", words.Count(u.leases, "lease"), words.Count(len(u.gpus), "GPU"), u.leased.Beside(u.used), u.used.Beside(u.leased))},
+		{"machine", fmt.Sprintf("%.0f %% of one processor and %s of memory, of the processes on GPUs that berth top sees", float64(u.cpu), u.host)},
+	}
+	for _, p := range s.parts {
+		if p.Holder.User == name {
+			list = append(list, fact{"lease", fmt.Sprintf("%s on GPU %s, %s GiB, %s", p.ID, s.where(&p.Lease), strings.TrimSpace(view.LeasedMemory(p).Text), p.State)})
 		}
 	}
-	if len(list) == 0 {
-		return []line{{}, {{"  This user has nothing any more. esc goes back.", warning}}}
-	}
-	if s.facts.Leases != nil {
-		for i := range s.facts.Leases.Leases {
-			if l := &s.facts.Leases.Leases[i]; l.Holder.User == name {
-				list = append(list, fact{"lease", fmt.Sprintf("%s on GPU %s, %s, %s", l.ID, s.where(row{lease: l}), strings.TrimSpace(memoryOfParts(l.Parts)[0].text)+" GiB", l.State)})
-			}
-		}
-		for _, w := range s.facts.Leases.Waiting {
-			if w.Holder.User == name {
-				list = append(list, fact{"waits", w.ID + " for " + asksFor(w) + ", " + words.Age(s.Now.Sub(w.Since))})
-			}
+	for _, w := range s.waiting() {
+		if w.Holder.User == name {
+			list = append(list, fact{"waits", w.ID + " for " + asksFor(w) + ", " + words.Age(s.Now.Sub(w.Since))})
 		}
 	}
 	for _, j := range s.allJobs() {
@@ -172,20 +163,6 @@ func (s *State) userDetail(name string, width int) []line {
 		}
 	}
 	return facts(" User "+plain(name), list, width)
-}
-
-// noUsers says why the list is empty.
-func (s *State) noUsers() string {
-	if len(s.allUsers()) > 0 {
-		return "No user matches the filter; esc clears it."
-	}
-	return "Nobody has anything."
-}
-
-// idWidth returns the width of a column of ids, none of which is cut if there is room.
-func idWidth[T any](rows []T, least int, of func(T) string) int {
-	const most = 64
-	return widest(rows, least, most, func(r T, _ int) line { return text(plain(of(r)), ordinary) })
 }
 
 // idCut returns an id that fits a column. Of one that is too long it leaves the middle out,
@@ -199,12 +176,3 @@ func idCut(id string, width int) string {
 	tail := (width - 1) / 3
 	return string(runes[:width-1-tail]) + "…" + string(runes[len(runes)-tail:])
 }
-
-func leaseIDs(r row) string {
-	if r.lease == nil || r.process != nil {
-		return ""
-	}
-	return r.lease.ID
-}
-
-func requestIDs(w api.Waiting) string { return w.ID }

@@ -65,7 +65,7 @@ func (s *Device) facts(to term.Screen) []fact {
 		{"held back by", heldBack(m.Throttle)},
 		{"fan", optionalWord(m.Fan, "%.0f %%")},
 		{"slots", s.slots()},
-		{"health", Join(string(s.Health), distrust(s.Trust, to))},
+		{"health", Join(string(s.Health), distrust(s.Trust, to.Now))},
 		{"uuid", d.UUID},
 		{"driver", Join(d.Driver, "through "+d.Backend)},
 		{"bus", s.bus()},
@@ -100,7 +100,7 @@ func (s *Device) drain(to term.Screen) string {
 	if s.Drain == nil {
 		return ""
 	}
-	return "yes, " + drained(s.Drain, to)
+	return "yes, " + drained(s.Drain, to.Now)
 }
 
 // leased says how much of the memory is leased, and how much is left.
@@ -135,11 +135,11 @@ func (s *Device) bus() string {
 	return text
 }
 
-func withBar(share gpu.Opt[gpu.Percent]) string {
-	if !share.Known() {
+func withBar(part gpu.Opt[gpu.Percent]) string {
+	if !part.Known() {
 		return ""
 	}
-	return bar(share, 10) + " " + optional(share, "%.0f %%")
+	return share(part, 10) + " " + optional(part, "%.0f %%")
 }
 
 func optionalWord[T ~float64](v gpu.Opt[T], format string) string {
@@ -204,7 +204,7 @@ func processes(sample *gpu.Sample) *term.Table {
 func Drained(d api.Drained, to term.Screen) []string {
 	text := fmt.Sprintf("GPU %d is not drained any more.", d.Index)
 	if d.Drain != nil {
-		text = fmt.Sprintf("GPU %d is %s.", d.Index, drained(d.Drain, to))
+		text = fmt.Sprintf("GPU %d is %s.", d.Index, drained(d.Drain, to.Now))
 	}
 	if len(d.Leases) == 0 {
 		return []string{to.Hang(term.Plain, "", text+" No lease is left there.")}
@@ -222,13 +222,13 @@ func Undrained(d api.Drained, _ term.Screen) []string {
 }
 
 // drained says who drains a device, until when and why.
-func drained(d *api.Drain, to term.Screen) string {
+func drained(d *api.Drain, now time.Time) string {
 	text := "drained"
 	if d.By != "" {
 		text += " by " + term.Clean(d.By)
 	}
 	if d.Until != nil {
-		text += " until " + clock(*d.Until, to.Now)
+		text += " until " + clock(*d.Until, now)
 	}
 	if d.Reason != "" {
 		text += ": " + term.Clean(d.Reason)

@@ -202,7 +202,7 @@ func (x GPUs) rankingTable(e api.Explanation, free bool) *term.Table {
 			rows = append(rows, r)
 		}
 	}
-	t := tableOf(rows, []column[api.Ranked]{
+	t := tableOf(rows, []Column[api.Ranked]{
 		{term.Column{Title: "RANK", Right: true}, func(r api.Ranked) term.Cell { return rankCell(r.Rank) }},
 		{term.Column{Title: "GPU", Right: true}, func(r api.Ranked) term.Cell { return x.cell(r.GPU) }},
 		{term.Column{Title: "SLOTS", Right: true}, func(r api.Ranked) term.Cell { return term.Text(fmt.Sprintf("%d/%d", r.Active, r.Usable)) }},
@@ -211,7 +211,7 @@ func (x GPUs) rankingTable(e api.Explanation, free bool) *term.Table {
 		{term.Column{Title: "FREE GiB", Right: true}, func(r api.Ranked) term.Cell { return term.Text(GiB(r.Available)) }},
 		{term.Column{Title: "REPLICAS", Right: true}, func(r api.Ranked) term.Cell { return term.Text(strconv.Itoa(r.Replicas)) }},
 		{term.Column{Least: 16, Fold: true}, func(r api.Ranked) term.Cell { return remark(r, e.Grant) }},
-	}, unless(free, "FREE GiB"), unless(replicas, "REPLICAS"))
+	}, when(!free, "FREE GiB"), when(!replicas, "REPLICAS"))
 	t.Indent = 2
 	return t
 }

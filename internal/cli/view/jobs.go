@@ -81,28 +81,37 @@ func jobEnd(j api.Job) time.Time {
 // table returns the richest table of the jobs that fits. It never cuts an id, because
 // other commands take it, nor a note, which is why one looks.
 func (s *Jobs) table(jobs []api.Job, to term.Screen) *term.Table {
-	var t *term.Table
-	for _, l := range []struct {
-		id, user, note int // columns they may be folded or cut to; 0 for never
-		without        []string
-	}{
-		{0, 0, 18, nil}, {0, 0, 18, []string{"GiB"}}, {0, 0, 18, []string{"GiB", "GPU", "TIME"}},
-		{20, 0, 24, []string{"GiB", "GPU", "TIME"}}, {20, 6, 16, []string{"GiB", "GPU", "TIME"}},
-	} {
-		t = tableOf(jobs, []column[api.Job]{
-			{term.Column{Title: "ID", Least: l.id, Fold: l.id > 0}, func(j api.Job) term.Cell { return term.Text(term.Clean(j.ID)) }},
-			{term.Column{Title: "USER", Least: l.user}, func(j api.Job) term.Cell { return term.Text(term.Clean(j.User)) }},
-			{term.Column{Title: "STATE"}, jobState},
-			{term.Column{Title: "GPU", Right: true}, func(j api.Job) term.Cell { return term.Text(s.GPUs.onGPUs(j)) }},
-			{term.Column{Title: "GiB", Right: true}, func(j api.Job) term.Cell { return term.Text(JobMemory(j)) }},
-			{term.Column{Title: "TIME", Right: true}, func(j api.Job) term.Cell { return term.Text(JobTime(j, to.Now)) }},
-			{term.Column{Title: "NOTE", Least: l.note, Fold: true}, func(j api.Job) term.Cell { return term.Text(JobNote(j, to.Now)) }},
-		}, l.without...)
-		if t.Fits(to.Width) {
-			break
-		}
+	note, poor := map[string]int{"NOTE": 18}, []string{"GiB", "GPU", "TIME"}
+	return richest(to.Width, []layout{
+		{least: note}, {without: poor[:1], least: note}, {without: poor, least: note}, {without: poor, least: map[string]int{"ID": 20, "NOTE": 24}},
+		{without: poor, least: map[string]int{"ID": 20, "USER": 6, "NOTE": 16}},
+	}, func(l layout) *term.Table {
+		return tableIn(l, jobs, chosen(JobColumns(s.GPUs, to.Now), "ID", "USER", "STATE", "GPU", "GiB", "TIME", "NOTE"))
+	})
+}
+
+// JobColumns returns the columns of jobs and of tasks, which run on these devices.
+func JobColumns(x GPUs, now time.Time) []Column[api.Job] {
+	return []Column[api.Job]{
+		{term.Column{Title: "ID", Fold: true}, func(j api.Job) term.Cell { return term.Text(term.Clean(j.ID)) }},
+		{term.Column{Title: "TASK"}, func(j api.Job) term.Cell { return term.Text(term.Clean(j.ID)) }},
+		{term.Column{Title: "USER"}, func(j api.Job) term.Cell { return term.Text(term.Clean(j.User)) }},
+		{term.Column{Title: "STATE"}, jobState},
+		{term.Column{Title: "EXIT", Right: true}, func(j api.Job) term.Cell { return term.Text(cmp.Or(exitWord(j), "-")) }},
+		{term.Column{Title: "GPU", Right: true}, func(j api.Job) term.Cell { return term.Text(x.indexes(j.Devices)) }},
+		{term.Column{Title: "GiB", Right: true}, func(j api.Job) term.Cell { return term.Text(jobMemory(j)) }},
+		{term.Column{Title: "TIME", Right: true}, func(j api.Job) term.Cell { return term.Text(jobTime(j, now)) }},
+		{term.Column{Title: "PARAMETERS", Least: 12}, func(j api.Job) term.Cell { return term.Text(term.Clean(paramsOf(j.Params))) }},
+		{term.Column{Title: "NOTE", Least: 16, Fold: true}, func(j api.Job) term.Cell { return term.Text(JobNote(j, now)) }},
 	}
-	return t
+}
+
+// exitWord returns the exit code of a job, or "" if it has none.
+func exitWord(j api.Job) string {
+	if code, known := j.Exit.Get(); known {
+		return strconv.Itoa(code)
+	}
+	return ""
 }
 
 // jobState returns the state of a job in words, and in a colour.
@@ -115,28 +124,27 @@ func jobState(j api.Job) term.Cell {
 		return term.Painted(text, term.Red)
 	case "held", "parked", "cancelled":
 		return term.Painted(text, term.Yellow)
+	case "done":
+		return term.Painted(text, term.Dim)
 	}
 	return term.Text(text)
 }
 
-// onGPUs names the devices that a job has or had by their indexes.
-func (x GPUs) onGPUs(j api.Job) string {
-	if len(j.Devices) == 0 {
-		return "-"
-	}
-	var indexes []string
-	for _, uuid := range j.Devices {
+// indexes names devices by their indexes.
+func (x GPUs) indexes(uuids []string) string {
+	var list []string
+	for _, uuid := range uuids {
 		index, known := x[uuid]
 		if !known {
 			return "gone"
 		}
-		indexes = append(indexes, strconv.Itoa(index))
+		list = append(list, strconv.Itoa(index))
 	}
-	return strings.Join(indexes, ",")
+	return cmp.Or(strings.Join(list, ","), "-")
 }
 
-// JobMemory returns how much a job has or asks for on each device.
-func JobMemory(j api.Job) string {
+// jobMemory returns how much a job has or asks for on each device.
+func jobMemory(j api.Job) string {
 	text := "-"
 	if j.Memory > 0 {
 		text = gib(j.Memory)
@@ -147,8 +155,8 @@ func JobMemory(j api.Job) string {
 	return text
 }
 
-// JobTime returns how long a job has waited, runs, or ran.
-func JobTime(j api.Job, now time.Time) string {
+// jobTime returns how long a job has waited, runs, or ran.
+func jobTime(j api.Job, now time.Time) string {
 	switch {
 	case j.Started != nil && j.Ended != nil:
 		return words.Age(j.Ended.Sub(*j.Started))
@@ -338,13 +346,9 @@ func (s *Job) facts(to term.Screen) []fact {
 	if s.Tasks != nil {
 		tasks = tasksNote(*s.Tasks) + atATime(*s.Tasks)
 	}
-	exit := ""
-	if code, known := s.Exit.Get(); known {
-		exit = strconv.Itoa(code)
-	}
 	return []fact{
 		{"why", s.why()},
-		{"exit code", exit},
+		{"exit code", exitWord(s.Job)},
 		{"tasks", tasks},
 		{"start", unlessOver(s.Job, startOf(s.Job, to.Now))},
 		{"after", afterOf(s.Job)},
@@ -555,22 +559,11 @@ func given(before, text string) string {
 
 // tasks returns the table of the tasks of a job.
 func (s *Job) tasks(to term.Screen) *term.Table {
-	some := func(has func(api.Job) bool) bool { return slices.ContainsFunc(s.List, has) }
-	return tableOf(s.List, []column[api.Job]{
-		{term.Column{Title: "TASK"}, func(j api.Job) term.Cell { return term.Text(term.Clean(j.ID)) }},
-		{term.Column{Title: "STATE"}, jobState},
-		{term.Column{Title: "EXIT", Right: true}, func(j api.Job) term.Cell {
-			if code, known := j.Exit.Get(); known {
-				return term.Text(strconv.Itoa(code))
-			}
-			return term.Text("-")
-		}},
-		{term.Column{Title: "GPU", Right: true}, func(j api.Job) term.Cell { return term.Text(s.Indexes.onGPUs(j)) }},
-		{term.Column{Title: "TIME", Right: true}, func(j api.Job) term.Cell { return term.Text(JobTime(j, to.Now)) }},
-		{term.Column{Title: "PARAMETERS", Least: 12}, func(j api.Job) term.Cell { return term.Text(term.Clean(paramsOf(j.Params))) }},
-		{term.Column{Title: "NOTE", Least: 16, Fold: true}, func(j api.Job) term.Cell { return term.Text(JobNote(j, to.Now)) }},
-	}, unless(some(func(j api.Job) bool { return len(j.Params) > 0 }), "PARAMETERS"),
-		unless(some(func(j api.Job) bool { return JobNote(j, to.Now) != "" }), "NOTE"))
+	some := func(title string, has func(api.Job) bool) string {
+		return when(slices.ContainsFunc(s.List, has), title)
+	}
+	params, note := some("PARAMETERS", func(j api.Job) bool { return len(j.Params) > 0 }), some("NOTE", func(j api.Job) bool { return JobNote(j, to.Now) != "" })
+	return tableOf(s.List, chosen(JobColumns(s.Indexes, to.Now), "TASK", "STATE", "EXIT", "GPU", "TIME", params, note))
 }
 
 // ends says of a job in a state how it ended.

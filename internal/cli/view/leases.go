@@ -52,63 +52,145 @@ func (s *Leases) Lines(to term.Screen) []string {
 // held returns the richest table of the leases that fits. It folds ids, and never cuts
 // them, because other commands take them; only where that does not do it leaves holders out.
 func (s *Leases) held(to term.Screen) *term.Table {
-	var t *term.Table
-	for _, l := range []struct {
-		id, holder int // columns they may be folded or cut to; 0 for never
-		without    []string
-	}{
-		{0, 0, nil}, {0, 25, nil}, {0, 25, []string{"ENERGY"}}, {0, 25, []string{"ENERGY", "ENFORCED"}}, {0, 25, []string{"ENERGY", "ENFORCED", "AGE"}},
-		{16, 25, []string{"ENERGY", "ENFORCED", "AGE"}}, {20, 0, []string{"ENERGY", "ENFORCED", "AGE", "HOLDER"}}, {8, 0, []string{"ENERGY", "ENFORCED", "AGE", "HOLDER"}},
-	} {
-		measured := slices.ContainsFunc(s.Leases.Leases, func(l api.Lease) bool { return l.Energy.Known() })
-		t = partTable(s.parts(l.holder > 0), to.Now, append(l.without, unless(measured, "ENERGY")),
-			term.Column{Title: "ID", Least: l.id, Fold: true}, term.Column{Title: "HOLDER", Least: l.holder, Fold: l.id > 0}, term.Column{Title: "GPU", Right: true}, term.Column{Title: "MEMORY GiB"},
-			term.Column{Title: "SLOTS", Right: true}, term.Column{Title: "UNTIL"}, term.Column{Title: "AGE", Right: true}, term.Column{Title: "ENFORCED"}, term.Column{Title: "ENERGY", Right: true})
-		if t.Fits(to.Width) {
-			break
-		}
+	energy := when(slices.ContainsFunc(s.Leases.Leases, func(l api.Lease) bool { return l.Energy.Known() }), "ENERGY")
+	table := func(short bool, layouts ...layout) *term.Table {
+		parts := s.parts(short)
+		return richest(to.Width, layouts, func(l layout) *term.Table {
+			return tableIn(l, parts, chosen(LeaseColumns(to.Now), "ID", "HOLDER", "GPU", "MEMORY GiB", "SLOTS", "UNTIL", "AGE", "ENFORCED", energy))
+		})
 	}
-	return t
+	if t := table(false, layout{}); t.Fits(to.Width) {
+		return t
+	}
+	holder, poor := map[string]int{"HOLDER": 25}, []string{"ENERGY", "ENFORCED", "AGE", "HOLDER"}
+	if t := table(true, layout{least: holder}, layout{poor[:1], holder, 0, 0}, layout{poor[:2], holder, 0, 0}, layout{poor[:3], holder, 0, 0},
+		layout{poor[:3], map[string]int{"ID": 16, "HOLDER": 25}, 0, 0}); t.Fits(to.Width) {
+		return t
+	}
+	return table(false, layout{poor, map[string]int{"ID": 20}, 0, 0}, layout{poor, map[string]int{"ID": 8}, 0, 0})
 }
 
 // parts returns the parts of the leases on the devices. A lease on none has no row. If short
 // is set, holders have no names that the ids begin with.
 func (s *Leases) parts(short bool) []fleet.Part {
-	node := api.Node{Status: new(api.StatusAll)}
-	for uuid, index := range s.GPUs {
-		node.Status.GPUs = append(node.Status.GPUs, api.Status{Device: gpu.Device{UUID: uuid, Index: index}})
-	}
-	node.Leases = make([]api.PodLease, 0, len(s.Leases.Leases))
-	for _, l := range s.Leases.Leases {
+	node := NodeOf(s.Leases.Leases, s.GPUs)
+	node.Leases = slices.DeleteFunc(node.Leases, func(l api.PodLease) bool { return len(l.Parts) == 0 })
+	for i, l := range node.Leases {
 		if short {
-			l.Holder = unnamed(l.ID, l.Holder)
-		}
-		if len(l.Parts) > 0 {
-			node.Leases = append(node.Leases, api.PodLease{Lease: l})
+			node.Leases[i].Holder = unnamed(l.ID, l.Holder)
 		}
 	}
 	return fleet.Parts([]api.Node{node})
 }
 
-// leasedCell writes the used and the leased memory. It marks a holder that uses more
-// than it leased.
-func leasedCell(l api.Lease, p api.LeasePart) term.Cell {
-	used, leased := "-", "-"
-	measured, seen := p.Measured.Get()
-	if seen {
-		used = GiB(fleet.Amount(measured))
+// NodeOf returns a machine with leases and devices, as if it were one of several.
+func NodeOf(leases []api.Lease, gpus GPUs) api.Node {
+	node := api.Node{Status: new(api.StatusAll), Leases: make([]api.PodLease, len(leases))}
+	for uuid, index := range gpus {
+		node.Status.GPUs = append(node.Status.GPUs, api.Status{Device: gpu.Device{UUID: uuid, Index: index}})
 	}
-	if l.State == "parked" {
-		used = "parked"
+	for i, l := range leases {
+		node.Leases[i].Lease = l
 	}
-	if p.Memory > 0 {
-		leased = GiB(fleet.Amount(p.Memory))
+	return node
+}
+
+// LeaseColumns returns the columns of leases, or of their parts: values of a lease as a whole
+// stand at its first part.
+func LeaseColumns(now time.Time) []Column[fleet.Part] {
+	of := func(title string, text func(fleet.Part) string) Column[fleet.Part] {
+		return Column[fleet.Part]{term.Column{Title: title}, func(p fleet.Part) term.Cell {
+			if !p.First {
+				return term.Cell{}
+			}
+			return term.Text(text(p))
+		}}
 	}
-	c := term.Text(fmt.Sprintf("%4s/%s", used, leased))
-	if p.Memory > 0 && measured > p.Memory {
+	right := func(c Column[fleet.Part]) Column[fleet.Part] { c.Right = true; return c }
+	fold := func(c Column[fleet.Part]) Column[fleet.Part] { c.Fold = true; return c }
+	return []Column[fleet.Part]{
+		{term.Column{Title: "NODE", Fold: true}, func(p fleet.Part) term.Cell {
+			if p.Old {
+				return term.Painted(Short(p.Node)+" (old)", term.Yellow)
+			}
+			return term.Text(Short(p.Node))
+		}},
+		fold(of("ID", func(p fleet.Part) string { return term.Clean(p.ID) })),
+		fold(of("LEASE", func(p fleet.Part) string { return LeaseOf(p.PodLease) })),
+		fold(of("HOLDER", func(p fleet.Part) string { return Holder(p.Holder) })),
+		of("USER", func(p fleet.Part) string { return Short(p.Holder.User) }),
+		of("SERVICE", func(p fleet.Part) string { return Short(p.Holder.Service) }),
+		{term.Column{Title: "GPU", Right: true}, leasedGPUs},
+		fold(of("POD", func(p fleet.Part) string {
+			if len(p.Pods) == 0 {
+				return "-"
+			}
+			return words.Few(Pods(p.PodLease), mostNamed)
+		})),
+		{term.Column{Title: "MEMORY GiB"}, LeasedMemory},
+		{term.Column{Title: "SLOTS", Right: true}, func(p fleet.Part) term.Cell {
+			slots := 0
+			for _, on := range p.On {
+				slots += on.Slots
+			}
+			return term.Text(strconv.Itoa(slots))
+		}},
+		{term.Column{Title: "STATE"}, leaseState},
+		of("UNTIL", func(p fleet.Part) string { return Until(p.Lease, now) }),
+		right(of("AGE", func(p fleet.Part) string { return words.Age(now.Sub(p.Granted)) })),
+		of("ENFORCED", func(p fleet.Part) string { return Short(p.EnforcedBy) }),
+		right(of("ENERGY", func(p fleet.Part) string { return energyOf(p.Energy) })),
+	}
+}
+
+// leasedGPUs names devices by their indexes.
+func leasedGPUs(p fleet.Part) term.Cell {
+	c := term.Text("-")
+	for i, index := range p.Indexes {
+		name := strconv.Itoa(index)
+		if index < 0 {
+			name, c.Colour = "gone", term.Red
+		}
+		if c.Text += "," + name; i == 0 {
+			c.Text = name
+		}
+	}
+	return c
+}
+
+// LeasedMemory writes the used and the leased memory. It marks a holder that uses more than
+// it leased.
+func LeasedMemory(p fleet.Part) term.Cell {
+	var used, leased gpu.MiB
+	use := "-"
+	for _, on := range p.On {
+		if v, seen := on.Measured.Get(); seen {
+			used += fleet.Amount(v)
+			use = GiB(used)
+		}
+		leased += fleet.Amount(on.Memory)
+	}
+	if p.State == "parked" {
+		use = "parked"
+	}
+	c := term.Text(fmt.Sprintf("%4s/%s", use, amountOrDash(leased)))
+	if leased > 0 && used > leased {
 		c.Colour = term.Red
 	}
 	return c
+}
+
+// leaseState writes the state of a lease, or the share that it is held to.
+func leaseState(p fleet.Part) term.Cell {
+	switch {
+	case p.State != "active":
+		return term.Painted(Short(p.State), term.Yellow)
+	case p.Paced != nil:
+		return term.Painted(fmt.Sprintf("at %.0f %%", 100*p.Paced.Share), term.Yellow)
+	case p.Idle != nil:
+		return term.Painted("idle", term.Dim)
+	}
+	return term.Painted(p.State, term.Green)
 }
 
 // unchosenAhead is how long before its end a time limit is shown in lists that nobody chose.
@@ -153,41 +235,47 @@ func unnamed(id string, h api.Holder) api.Holder {
 // priorities, limits and ends of waiting if there are any. It folds ids, and never cuts
 // them, because other commands take them.
 func (s *Leases) queue(to term.Screen) *term.Table {
-	some := func(has func(api.Waiting) bool) bool { return slices.ContainsFunc(s.Waiting, has) }
-	var t *term.Table
-	for _, l := range []struct {
-		id, holder, asks int // columns they may be folded to; 0 for never
-		short            bool
-		without          string
-	}{{}, {short: true}, {20, 23, 14, true, ""}, {18, 23, 14, true, "WAITS"}, {8, 6, 10, true, "WAITS"}} {
-		t = tableOf(s.Waiting, []column[api.Waiting]{
-			{term.Column{Title: "#", Right: true}, func(w api.Waiting) term.Cell { return term.Text(strconv.Itoa(w.Position)) }},
-			{term.Column{Title: "ID", Least: l.id, Fold: l.id > 0}, func(w api.Waiting) term.Cell { return term.Text(term.Clean(w.ID)) }},
-			{term.Column{Title: "HOLDER", Least: l.holder, Fold: true}, func(w api.Waiting) term.Cell {
-				if l.short {
-					return term.Text(Holder(unnamed(w.ID, w.Holder)))
-				}
-				return term.Text(Holder(w.Holder))
-			}},
-			{term.Column{Title: "ASKS FOR", Least: l.asks, Fold: true}, func(w api.Waiting) term.Cell { return term.Text(AsksFor(w)) }},
-			{term.Column{Title: "WAITS", Right: true}, func(w api.Waiting) term.Cell { return term.Text(words.Age(to.Now.Sub(w.Since))) }},
-			{term.Column{Title: "STARTS"}, func(w api.Waiting) term.Cell { return term.Text(Starts(w.Estimate, to.Now)) }},
-			{term.Column{Title: "UNTIL"}, func(w api.Waiting) term.Cell {
-				if w.Deadline == nil {
-					return term.Text("-")
-				}
-				return term.Text("in " + until(*w.Deadline, to.Now))
-			}},
-			{term.Column{Title: "FOR", Least: 8, Fold: true}, func(w api.Waiting) term.Cell { return term.Text(LimitWords(w.Limit)) }},
-			{term.Column{Title: "PRIORITY", Right: true}, func(w api.Waiting) term.Cell { return term.Text(strconv.Itoa(w.Priority)) }},
-		}, l.without, unless(some(func(w api.Waiting) bool { return w.Deadline != nil }), "UNTIL"),
-			unless(some(func(w api.Waiting) bool { return w.Limit != "" }), "FOR"),
-			unless(some(func(w api.Waiting) bool { return w.Priority != 0 }), "PRIORITY"))
-		if t.Fits(to.Width) {
-			break
-		}
+	some := func(title string, has func(api.Waiting) bool) string {
+		return when(slices.ContainsFunc(s.Waiting, has), title)
 	}
-	return t
+	until, limit := some("UNTIL", func(w api.Waiting) bool { return w.Deadline != nil }), some("FOR", func(w api.Waiting) bool { return w.Limit != "" })
+	priority := some("PRIORITY", func(w api.Waiting) bool { return w.Priority != 0 })
+	table := func(rows []api.Waiting, layouts ...layout) *term.Table {
+		return richest(to.Width, layouts, func(l layout) *term.Table {
+			return tableIn(l, rows, chosen(QueueColumns(to.Now), "#", "ID", "HOLDER", "ASKS FOR", "WAITS", "STARTS", until, limit, priority))
+		})
+	}
+	if t := table(s.Waiting, layout{}); t.Fits(to.Width) {
+		return t
+	}
+	short := slices.Clone(s.Waiting)
+	for i, w := range short {
+		short[i].Holder = unnamed(w.ID, w.Holder)
+	}
+	return table(short, layout{}, layout{least: map[string]int{"ID": 20, "HOLDER": 23, "ASKS FOR": 14}},
+		layout{without: []string{"WAITS"}, least: map[string]int{"ID": 18, "HOLDER": 23, "ASKS FOR": 14}},
+		layout{without: []string{"WAITS"}, least: map[string]int{"ID": 8, "HOLDER": 6, "ASKS FOR": 10}})
+}
+
+// QueueColumns returns the columns of waiting requests.
+func QueueColumns(now time.Time) []Column[api.Waiting] {
+	return []Column[api.Waiting]{
+		{term.Column{Title: "#", Right: true}, func(w api.Waiting) term.Cell { return term.Text(strconv.Itoa(w.Position)) }},
+		{term.Column{Title: "ID", Fold: true}, func(w api.Waiting) term.Cell { return term.Text(term.Clean(w.ID)) }},
+		{term.Column{Title: "HOLDER", Fold: true}, func(w api.Waiting) term.Cell { return term.Text(Holder(w.Holder)) }},
+		{term.Column{Title: "USER"}, func(w api.Waiting) term.Cell { return term.Text(term.Clean(w.Holder.User)) }},
+		{term.Column{Title: "ASKS FOR", Fold: true}, func(w api.Waiting) term.Cell { return term.Text(AsksFor(w)) }},
+		{term.Column{Title: "WAITS", Right: true}, func(w api.Waiting) term.Cell { return term.Text(words.Age(now.Sub(w.Since))) }},
+		{term.Column{Title: "STARTS"}, func(w api.Waiting) term.Cell { return term.Text(Starts(w.Estimate, now)) }},
+		{term.Column{Title: "UNTIL"}, func(w api.Waiting) term.Cell {
+			if w.Deadline == nil {
+				return term.Text("-")
+			}
+			return term.Text("in " + until(*w.Deadline, now))
+		}},
+		{term.Column{Title: "FOR", Least: 8, Fold: true}, func(w api.Waiting) term.Cell { return term.Text(LimitWords(w.Limit)) }},
+		{term.Column{Title: "PRIORITY", Right: true}, func(w api.Waiting) term.Cell { return term.Text(strconv.Itoa(w.Priority)) }},
+	}
 }
 
 // LimitWords says what a request waits for, by the limit that keeps it.
@@ -309,50 +397,52 @@ func (s *Past) Lines(to term.Screen) []string {
 		}
 		return []string{"No lease has ended yet."}
 	}
-	measured := slices.ContainsFunc(s.Leases, func(l api.PastLease) bool { return l.Energy.Known() })
-	var t *term.Table
-	for _, l := range []struct {
-		id, holder int // columns they may be folded or cut to; 0 for never
-		without    []string
-	}{
-		{0, 0, nil}, {0, 0, []string{"ENERGY"}}, {0, 8, []string{"ENERGY"}}, {0, 8, []string{"ENERGY", "SLOTS"}}, {0, 0, []string{"ENERGY", "SLOTS", "HOLDER"}},
-		{20, 0, []string{"ENERGY", "SLOTS", "HOLDER"}}, {8, 0, []string{"ENERGY", "SLOTS", "HOLDER", "HELD"}},
-	} {
-		if t = s.table(to, l.id, l.holder, append(l.without, unless(measured, "ENERGY"))); t.Fits(to.Width) {
-			break
-		}
-	}
-	return t.Lines(to.Width, to.Painter)
+	energy := when(!slices.ContainsFunc(s.Leases, func(l api.PastLease) bool { return l.Energy.Known() }), "ENERGY")
+	holder, poor := map[string]int{"HOLDER": 8}, []string{energy, "ENERGY", "SLOTS", "HOLDER", "HELD"}
+	return richest(to.Width, []layout{
+		{without: poor[:1]}, {without: poor[:2]}, {without: poor[:2], least: holder}, {without: poor[:3], least: holder}, {without: poor[:4]},
+		{without: poor[:4], least: map[string]int{"ID": 20}}, {without: poor, least: map[string]int{"ID": 8}},
+	}, func(l layout) *term.Table { return tableIn(l, s.parts(), s.columns(to.Now)) }).Lines(to.Width, to.Painter)
 }
 
-// table returns the table without some of its columns. It folds ids and reasons, and never
-// cuts them: other commands take the first, and the second are why one looks.
-func (s *Past) table(to term.Screen, id, holder int, without []string) *term.Table {
-	t := &term.Table{Columns: []term.Column{
-		{Title: "ID", Least: id, Fold: true}, {Title: "HOLDER", Least: holder}, {Title: "GPU", Right: true}, {Title: "MEMORY GiB"},
-		{Title: "SLOTS", Right: true}, {Title: "HELD", Right: true}, {Title: "ENDED", Right: true}, {Title: "HOW", Least: 16, Fold: true}, {Title: "ENERGY", Right: true},
-	}}
-	all := t.Columns
-	t.Columns = slices.DeleteFunc(slices.Clone(all), func(c term.Column) bool { return slices.Contains(without, c.Title) })
+// pastPart is the part of an ended lease on a device.
+type pastPart struct {
+	api.PastLease
+	on    api.LeasePart
+	first bool
+}
+
+func (s *Past) parts() (list []pastPart) {
 	for _, l := range s.Leases {
 		for i, p := range l.Parts {
-			row := []term.Cell{
-				term.Text(term.Clean(l.ID)), term.Text(Holder(l.Holder)), s.GPUs.cell(p.GPU), usedCell(l.Peak, p.Memory), term.Text(strconv.Itoa(p.Slots)),
-				term.Text(words.Age(l.Ended.Sub(l.Granted))), term.Text(words.Age(to.Now.Sub(l.Ended)) + " ago"), term.Text(how(l)), term.Text(energyOf(l.Energy)),
-			}
-			if i > 0 { // the first row has the values of the lease as a whole
-				row[0], row[1], row[5], row[6], row[7], row[8] = term.Cell{}, term.Cell{}, term.Cell{}, term.Cell{}, term.Cell{}, term.Cell{}
-			}
-			var shown []term.Cell
-			for at, c := range all {
-				if !slices.Contains(without, c.Title) {
-					shown = append(shown, row[at])
-				}
-			}
-			t.Add(shown...)
+			list = append(list, pastPart{l, p, i == 0})
 		}
 	}
-	return t
+	return list
+}
+
+// columns returns the columns of ended leases. Ids and reasons are folded, and never cut:
+// other commands take the first, and the second are why one looks.
+func (s *Past) columns(now time.Time) []Column[pastPart] {
+	whole := func(c term.Column, text func(pastPart) string) Column[pastPart] { // it stands at the first part
+		return Column[pastPart]{c, func(p pastPart) term.Cell {
+			if !p.first {
+				return term.Cell{}
+			}
+			return term.Text(text(p))
+		}}
+	}
+	return []Column[pastPart]{
+		whole(term.Column{Title: "ID", Fold: true}, func(p pastPart) string { return term.Clean(p.ID) }),
+		whole(term.Column{Title: "HOLDER"}, func(p pastPart) string { return Holder(p.Holder) }),
+		{term.Column{Title: "GPU", Right: true}, func(p pastPart) term.Cell { return s.GPUs.cell(p.on.GPU) }},
+		{term.Column{Title: "MEMORY GiB"}, func(p pastPart) term.Cell { return usedCell(p.Peak, p.on.Memory) }},
+		{term.Column{Title: "SLOTS", Right: true}, func(p pastPart) term.Cell { return term.Text(strconv.Itoa(p.on.Slots)) }},
+		whole(term.Column{Title: "HELD", Right: true}, func(p pastPart) string { return words.Age(p.Ended.Sub(p.Granted)) }),
+		whole(term.Column{Title: "ENDED", Right: true}, func(p pastPart) string { return words.Age(now.Sub(p.Ended)) + " ago" }),
+		whole(term.Column{Title: "HOW", Least: 16, Fold: true}, func(p pastPart) string { return how(p.PastLease) }),
+		whole(term.Column{Title: "ENERGY", Right: true}, func(p pastPart) string { return energyOf(p.Energy) }),
+	}
 }
 
 // how says how a lease ended, and why if that is known.
@@ -378,7 +468,7 @@ func (s *Strays) Lines(to term.Screen) []string {
 		return []string{"No process uses a GPU without a lease."}
 	}
 	all := slices.Concat(s.Orphans, s.Foreign)
-	t := tableOf(all, []column[api.Stray]{
+	t := tableOf(all, []Column[api.Stray]{
 		{term.Column{Title: "GPU"}, func(p api.Stray) term.Cell { return s.GPUs.cell(p.GPU) }},
 		{term.Column{Title: "PID", Right: true}, func(p api.Stray) term.Cell { return term.Text(pidText(p.PID)) }},
 		{term.Column{Title: "PROCESS", Least: 8}, func(p api.Stray) term.Cell { return term.Text(term.Clean(p.Name)) }},
@@ -392,7 +482,7 @@ func (s *Strays) Lines(to term.Screen) []string {
 		{term.Column{Title: "LEASE THAT HAS ENDED", Least: 8}, func(p api.Stray) term.Cell { return term.Text(term.Clean(p.Lease)) }},
 		{term.Column{Title: "BELONGS TO NONE, BECAUSE IT", Least: 12}, func(p api.Stray) term.Cell { return term.Text(fits(p)) }},
 		{term.Column{Title: "POD", Least: 12}, func(p api.Stray) term.Cell { return term.Text(term.Clean(p.Pod)) }},
-	}, unless(slices.ContainsFunc(all, fitsSeveral), "BELONGS TO NONE, BECAUSE IT"), unless(slices.ContainsFunc(all, inPod), "POD"))
+	}, when(!slices.ContainsFunc(all, fitsSeveral), "BELONGS TO NONE, BECAUSE IT"), when(!slices.ContainsFunc(all, inPod), "POD"))
 	summary := words.Count(len(s.Orphans), "orphan") + ", " + words.Count(len(s.Foreign), "other") + " that never had a lease"
 	return append(t.Lines(to.Width, to.Painter), "", to.Hang(term.Plain, "", summary+". berth adopt puts one under a lease."))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/cli/fleet"
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
@@ -112,7 +113,7 @@ func TestWhatWaitsForWhat(t *testing.T) {
 // A small amount is not written as nothing.
 func TestSmallLeases(t *testing.T) {
 	for memory, want := range map[gpu.MiB]string{20: "   -/<0.1", 51: "   -/<0.1", 300: "   -/0.3", 0: "   -/-"} {
-		if got := leasedCell(api.Lease{}, api.LeasePart{Memory: memory}).Text; got != want {
+		if got := LeasedMemory(fleet.Part{PodLease: new(api.PodLease), On: []api.LeasePart{{Memory: memory}}}).Text; got != want {
 			t.Errorf("%s is written %q, want %q", memory, got, want)
 		}
 	}

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -24,117 +23,27 @@ func (s *NodesStatus) Lines(to term.Screen) []string {
 	lines := append(s.fit(to.Width).Lines(to.Width, to.Painter), "")
 	lines = append(lines, notes(s.Nodes, to)...)
 	for _, d := range fleet.GPUs(s.Nodes.Nodes) {
-		if d.Old {
-			continue // the note about the machine says so
-		}
-		if text, bad := Complaint(d, to.Now); text != "" && bad {
-			lines = append(lines, to.Hang(term.Red, "✗ ", text))
-		} else if text != "" {
-			lines = append(lines, to.Hang(term.Yellow, "! ", text))
-		}
+		lines = append(lines, complaints(d, to)...)
 	}
 	return append(lines, to.Hang(term.Plain, "", sumOf(s.Nodes)))
 }
 
 // fit returns the richest table that fits the width.
 func (s *NodesStatus) fit(width int) *term.Table {
-	var t *term.Table
-	for _, l := range []struct {
-		bar     int
-		without []string
-	}{
-		{8, nil}, {5, nil}, {0, nil}, {0, []string{"NAME"}}, {0, []string{"NAME", "POWER"}}, {0, []string{"NAME", "POWER", "SLOTS"}},
-		{0, []string{"NAME", "POWER", "SLOTS", "LOAD", "TEMP"}},
-	} {
-		if t = s.table(l.bar, l.without); t.Fits(width) {
-			return t
+	rows := fleet.Rows(s.Nodes.Nodes)
+	names, tight := map[string]int{"NODE": 12, "NAME": 24, "HELD BY": 16}, map[string]int{"NODE": 7, "HELD BY": 10}
+	return richest(width, []layout{
+		{bar: 8, least: names}, {bar: 5, least: names}, {least: names}, {least: names, without: []string{"NAME"}}, {least: names, without: []string{"NAME", "POWER"}},
+		{least: names, without: []string{"NAME", "POWER", "SLOTS"}}, {least: names, without: []string{"NAME", "POWER", "SLOTS", "LOAD", "TEMP"}},
+		{least: tight, without: []string{"NAME", "POWER", "SLOTS", "LOAD", "TEMP"}},
+	}, func(l layout) *term.Table {
+		columns := chosen(DeviceColumns(l.bar), "NODE", "GPU", "NAME", "STATE", "LOAD", "MEMORY GiB", "LEASED", "TEMP", "POWER", "SLOTS", "HELD BY")
+		t := tableIn(l, rows, columns)
+		if fleet.HasPods(s.Nodes.Nodes) {
+			t.Columns[len(t.Columns)-1].Title = "POD"
 		}
-	}
-	return narrowed(t)
-}
-
-// narrowed lets a table that does not fit cut its names further.
-func narrowed(t *term.Table) *term.Table {
-	for i := range t.Columns {
-		t.Columns[i].Least = t.Columns[i].Least * 5 / 8
-	}
-	return t
-}
-
-// table returns one row for every device, and one for a machine without devices.
-func (s *NodesStatus) table(bar int, without []string) *term.Table {
-	holders := "POD"
-	if !fleet.HasPods(s.Nodes.Nodes) {
-		holders = "HELD BY"
-	}
-	var rows []nodeRow
-	devices := fleet.GPUs(s.Nodes.Nodes)
-	for i := range s.Nodes.Nodes {
-		n := &s.Nodes.Nodes[i]
-		if len(devices) == 0 || devices[0].Node != n.Name {
-			rows = append(rows, nodeRow{node: n})
-		}
-		for ; len(devices) > 0 && devices[0].Node == n.Name; devices = devices[1:] {
-			rows = append(rows, nodeRow{n, &devices[0]})
-		}
-	}
-	var columns []column[nodeRow]
-	for _, c := range []term.Column{
-		{Title: "NODE", Least: 12, Fold: true}, {Title: "GPU", Right: true}, {Title: "NAME"}, {Title: "STATE"}, {Title: "LOAD"}, {Title: "MEMORY GiB"}, {Title: "LEASED", Right: true},
-		{Title: "TEMP", Right: true}, {Title: "POWER", Right: true}, {Title: "SLOTS", Right: true}, {Title: holders, Least: 16, Fold: true},
-	} {
-		columns = append(columns, column[nodeRow]{c, func(r nodeRow) term.Cell { return r.cell(c.Title, bar) }})
-	}
-	return tableOf(rows, columns, without...)
-}
-
-// nodeRow is a device of one of several machines, or a machine without one.
-type nodeRow struct {
-	node *api.Node
-	gpu  *fleet.GPU // nil if the machine does not answer or has none
-}
-
-func (r nodeRow) cell(title string, bar int) term.Cell {
-	switch {
-	case r.gpu == nil && title == "NODE":
-		return term.Text(Short(r.node.Name))
-	case r.gpu == nil && title == "GPU":
-		return term.Text("-")
-	case r.gpu == nil && title == "STATE" && r.node.Status == nil:
-		return term.Painted("no answer", term.Red)
-	case r.gpu == nil && title == "STATE":
-		return term.Text("no GPU")
-	case r.gpu == nil:
-		return term.Cell{}
-	case title == "LOAD":
-		return term.Text(loadCell(MeasuredOn(*r.gpu), bar))
-	case title == "MEMORY GiB":
-		return term.Text(memory(MeasuredOn(*r.gpu), r.gpu.Leased, bar))
-	case title == "LEASED" && r.gpu.Leased == 0:
-		return term.Text("-")
-	}
-	c := DeviceCell(title, *r.gpu)
-	c.Text = cmp.Or(c.Text, "-")
-	return c
-}
-
-// memory draws the used memory, and lighter the memory leased beyond that, and writes
-// how much of the whole is used.
-func memory(m gpu.Sample, leased gpu.MiB, size int) string {
-	used, total := "-", fleet.Amount(m.MemoryTotal.Or(0))
-	bar := strings.Repeat(" ", size)
-	if v, known := m.MemoryUsed.Get(); known && total > 0 {
-		used = GiB(fleet.Amount(v))
-		bar = MemoryBar(fleet.Amount(v), leased, total, size)
-	}
-	return beside(bar, fmt.Sprintf("%4s/%s", used, GiB(total)))
-}
-
-func deviceColour(d fleet.GPU) term.Colour {
-	if d.Old || d.Drain != nil && d.Well() {
-		return term.Yellow
-	}
-	return stateColour(d.State)
+		return t
+	})
 }
 
 // NodesLeases shows the leases of several machines in one table, with their pods.
@@ -166,20 +75,14 @@ func (s *NodesLeases) Lines(to term.Screen) []string {
 
 // fit returns the richest table that fits the width.
 func (s *NodesLeases) fit(parts []fleet.Part, to term.Screen) *term.Table {
-	var t *term.Table
-	var never []string
-	if !fleet.HasPods(s.Nodes.Nodes) {
-		never = []string{"POD"}
-	}
-	for _, without := range [][]string{nil, {"ENFORCED"}, {"ENFORCED", "SLOTS"}, {"ENFORCED", "SLOTS", "AGE"}} {
-		t = partTable(parts, to.Now, append(without, never...),
-			term.Column{Title: "NODE", Least: 12, Fold: true}, term.Column{Title: "GPU", Right: true}, term.Column{Title: "POD", Least: 24, Fold: true}, term.Column{Title: "LEASE", Least: 16, Fold: true},
-			term.Column{Title: "MEMORY GiB"}, term.Column{Title: "SLOTS", Right: true}, term.Column{Title: "AGE", Right: true}, term.Column{Title: "ENFORCED"})
-		if t.Fits(to.Width) {
-			return t
-		}
-	}
-	return narrowed(t)
+	pod := when(fleet.HasPods(s.Nodes.Nodes), "POD")
+	names, tight := map[string]int{"NODE": 12, "POD": 24, "LEASE": 16}, map[string]int{"NODE": 7, "POD": 15, "LEASE": 10}
+	return richest(to.Width, []layout{
+		{least: names}, {least: names, without: []string{"ENFORCED"}}, {least: names, without: []string{"ENFORCED", "SLOTS"}},
+		{least: names, without: []string{"ENFORCED", "SLOTS", "AGE"}}, {least: tight, without: []string{"ENFORCED", "SLOTS", "AGE"}},
+	}, func(l layout) *term.Table {
+		return tableIn(l, parts, chosen(LeaseColumns(to.Now), "NODE", "GPU", pod, "LEASE", "MEMORY GiB", "SLOTS", "AGE", "ENFORCED"))
+	})
 }
 
 // Silence says that a machine does not answer, or has not for a while. It returns "" if
@@ -197,41 +100,6 @@ func Silence(n api.Node, now time.Time) (text string, bad bool) {
 		return fmt.Sprintf("%s: its driver last heard from the daemon %s ago.", name, words.Age(late)), false
 	}
 	return "", false
-}
-
-// Complaint says what is wrong with a device. It returns "" if nothing is, or if the
-// answer is old.
-func Complaint(d fleet.GPU, now time.Time) (text string, bad bool) {
-	text = fmt.Sprintf("%s GPU %d ", Short(d.Node), d.Device.Index)
-	switch {
-	case d.Old || d.Well() && d.Drain == nil:
-		return "", false
-	case d.Well():
-		text += "is drained"
-		if d.Drain.By != "" {
-			text += " by " + Short(d.Drain.By)
-		}
-		return text + because(d.Drain.Reason), false
-	}
-	text += DeviceState(d)
-	if !d.Since.IsZero() {
-		text += " for " + words.Age(now.Sub(d.Since))
-	}
-	if d.Health == gpu.Unhealthy && d.State != gpu.Unavailable {
-		text += ", unhealthy"
-	}
-	why := d.Reason
-	if d.Trust != nil && d.Trust.Phase != "" && d.State != gpu.Unavailable {
-		why = "in " + d.Trust.Phase + ": " + d.Trust.Why
-	}
-	return text + because(why), d.State.Worse(gpu.Throttled) || d.Health == gpu.Unhealthy
-}
-
-func because(why string) string {
-	if why == "" {
-		return ""
-	}
-	return ": " + term.Clean(why)
 }
 
 // notes lists the machines that do not answer.
@@ -322,25 +190,6 @@ func LeaseOf(l *api.PodLease) string {
 		name += " (" + Short(l.Holder.User) + ")"
 	}
 	return name
-}
-
-// DeviceName returns the name of a device without its maker.
-func DeviceName(d fleet.GPU) string {
-	const most = 24
-	return term.Cut(shortName(Short(d.Device.Name)), most)
-}
-
-// DeviceState returns the state of a device, and whether it is from an old answer.
-func DeviceState(d fleet.GPU) string {
-	const most = 12
-	text := term.Cut(term.Clean(string(d.State)), most)
-	if d.Drain != nil && d.Well() {
-		text = "drained"
-	}
-	if d.Old {
-		text += " (old)"
-	}
-	return text
 }
 
 // MeasuredOn returns the present values of a device. Values from before it or its

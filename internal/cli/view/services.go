@@ -39,32 +39,47 @@ func (s *Services) Lines(to term.Screen) []string {
 
 // table returns the richest table of the services that fits.
 func (s *Services) table(to term.Screen) *term.Table {
-	var t *term.Table
-	for _, l := range []struct {
-		name    int // columns below which it is folded; 0 for never
-		without []string
-	}{{0, nil}, {0, []string{"MODELS"}}, {0, []string{"MODELS", "GOES", "COMES"}}, {12, []string{"MODELS", "GOES", "COMES", "GiB", "FOR"}}} {
-		t = tableOf(s.Services.Services, []column[api.Service]{
-			{term.Column{Title: "SERVICE", Least: l.name, Fold: l.name > 0}, func(s api.Service) term.Cell { return term.Text(term.Clean(s.Name)) }},
-			{term.Column{Title: "STATE"}, ServiceState},
-			{term.Column{Title: "FOR", Right: true}, func(s api.Service) term.Cell { return term.Text(ServiceAge(s, to.Now)) }},
-			{term.Column{Title: "GPU", Right: true}, func(one api.Service) term.Cell { return term.Text(s.GPUs.OfService(one)) }},
-			{term.Column{Title: "GiB", Right: true}, func(s api.Service) term.Cell { return term.Text(ServiceMemory(s)) }},
-			{term.Column{Title: "OPEN", Right: true}, func(s api.Service) term.Cell { return term.Text(strconv.Itoa(s.Open)) }},
-			{term.Column{Title: "WAIT", Right: true}, func(s api.Service) term.Cell { return term.Text(strconv.Itoa(s.Waiting)) }},
-			{term.Column{Title: "COMES", Right: true}, func(s api.Service) term.Cell { return term.Text(ServiceComes(s)) }},
-			{term.Column{Title: "GOES", Right: true}, func(s api.Service) term.Cell { return term.Text(serviceGoes(s)) }},
-			{term.Column{Title: "MODELS", Least: 8}, func(s api.Service) term.Cell { return term.Text(modelsOf(s)) }},
-		}, l.without...)
-		if t.Fits(to.Width) {
-			break
-		}
-	}
-	return t
+	poor := []string{"MODELS", "GOES", "COMES", "GiB", "FOR"}
+	return richest(to.Width, []layout{{}, {without: poor[:1]}, {without: poor[:3]}, {without: poor, least: map[string]int{"SERVICE": 12}}}, func(l layout) *term.Table {
+		return tableIn(l, s.Services.Services, chosen(ServiceColumns(s.GPUs, to.Now), "SERVICE", "STATE", "FOR", "GPU", "GiB", "OPEN", "WAIT", "COMES", "GOES", "MODELS"))
+	})
 }
 
-// ServiceState returns the state of a service in a colour.
-func ServiceState(s api.Service) term.Cell {
+// ServiceColumns returns the columns of services, which run on these devices.
+func ServiceColumns(x GPUs, now time.Time) []Column[api.Service] {
+	return []Column[api.Service]{
+		{term.Column{Title: "SERVICE", Fold: true}, func(s api.Service) term.Cell { return term.Text(term.Clean(s.Name)) }},
+		{term.Column{Title: "STATE"}, serviceState},
+		{term.Column{Title: "FOR", Right: true}, func(s api.Service) term.Cell { return term.Text(serviceAge(s, now)) }},
+		{term.Column{Title: "GPU", Right: true}, func(s api.Service) term.Cell { return term.Text(x.indexes(s.Devices)) }},
+		{term.Column{Title: "GiB", Right: true}, func(s api.Service) term.Cell {
+			if m, known := s.Memory.Get(); known {
+				return term.Text(gib(m))
+			}
+			return term.Text("all")
+		}},
+		{term.Column{Title: "OPEN", Right: true}, func(s api.Service) term.Cell { return term.Text(strconv.Itoa(s.Open)) }},
+		{term.Column{Title: "WAIT", Right: true}, func(s api.Service) term.Cell { return term.Text(strconv.Itoa(s.Waiting)) }},
+		{term.Column{Title: "COMES", Right: true}, func(s api.Service) term.Cell { return term.Text(serviceComes(s)) }},
+		{term.Column{Title: "GOES", Right: true}, func(s api.Service) term.Cell { return term.Text(serviceGoes(s)) }},
+		{term.Column{Title: "MODELS", Least: 8}, func(s api.Service) term.Cell { return term.Text(cmp.Or(term.Clean(strings.Join(s.Models, " ")), "-")) }},
+		{term.Column{Title: "WHY"}, func(s api.Service) term.Cell { return term.Text(term.Clean(serviceWhy(s))) }},
+	}
+}
+
+// serviceWhy says in a few words why a service is as it is.
+func serviceWhy(s api.Service) string {
+	switch {
+	case s.Stopped != nil:
+		return Join("by "+s.Stopped.By, s.Stopped.Why)
+	case s.State == "failed" && s.Failure != nil:
+		return s.Failure.Why
+	}
+	return s.Why
+}
+
+// serviceState returns the state of a service in a colour.
+func serviceState(s api.Service) term.Cell {
 	text := term.Clean(s.State)
 	switch s.State {
 	case "ready":
@@ -73,32 +88,23 @@ func ServiceState(s api.Service) term.Cell {
 		return term.Painted(text, term.Red)
 	case "stopped", "waiting", "starting", "closing", "leaving", "returning":
 		return term.Painted(text, term.Yellow)
+	case "away", "parked", "asleep":
+		return term.Painted(text, term.Dim)
 	}
 	return term.Text(text)
 }
 
-// ServiceAge returns how long a service is in its state.
-func ServiceAge(s api.Service, now time.Time) string {
+// serviceAge returns how long a service is in its state.
+func serviceAge(s api.Service, now time.Time) string {
 	if s.Since.IsZero() {
 		return "-"
 	}
 	return words.Age(now.Sub(s.Since))
 }
 
-// OfService names the devices of a service by their indexes.
-func (x GPUs) OfService(s api.Service) string { return x.onGPUs(api.Job{Devices: s.Devices}) }
-
-// ServiceMemory returns how much a service leases on each device.
-func ServiceMemory(s api.Service) string {
-	if m, known := s.Memory.Get(); known {
-		return gib(m)
-	}
-	return "all"
-}
-
-// ServiceComes returns how long a service takes to come, as measured: from where it is
+// serviceComes returns how long a service takes to come, as measured: from where it is
 // now, or from where it would go.
-func ServiceComes(s api.Service) string {
+func serviceComes(s api.Service) string {
 	way := s.Goes
 	switch s.State {
 	case "away", "starting", "failed", "stopped":
@@ -147,14 +153,6 @@ func brief(t api.ServiceTime) string {
 		return fmt.Sprintf("%.0f s", t.Seconds)
 	}
 	return words.Age(time.Duration(t.Seconds * float64(time.Second)))
-}
-
-// modelsOf names the models of a service.
-func modelsOf(s api.Service) string {
-	if len(s.Models) == 0 {
-		return "-"
-	}
-	return term.Clean(strings.Join(s.Models, " "))
 }
 
 // serviceNote says what a person should know about a service.
@@ -228,10 +226,10 @@ func (s *Service) Answer() any { return s.Service }
 
 // Lines writes the service for a screen.
 func (s *Service) Lines(to term.Screen) []string {
-	state := ServiceState(s.Service)
+	state := serviceState(s.Service)
 	since := ""
 	if !s.Since.IsZero() {
-		since = " for " + ServiceAge(s.Service, to.Now)
+		since = " for " + serviceAge(s.Service, to.Now)
 	}
 	lines := []string{to.Paint(term.Bold, term.Clean(s.Name)) + "  " + to.Paint(state.Colour, state.Text+since)}
 	for _, f := range s.facts(to) {
@@ -417,7 +415,7 @@ func ServiceStarted(s api.Service, _ term.Screen) string {
 	case "away", "failed", "stopped", "parked", "asleep":
 		return fmt.Sprintf("%s starts as soon as there is room; to see how far it is: berth services %s --watch", name, words.Shell(name))
 	}
-	return fmt.Sprintf("%s is %s; to see how far it is: berth services %s --watch", name, ServiceState(s).Text, words.Shell(name))
+	return fmt.Sprintf("%s is %s; to see how far it is: berth services %s --watch", name, serviceState(s).Text, words.Shell(name))
 }
 
 // ServiceStopped says what becomes of a service that a person stops.

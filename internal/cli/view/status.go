@@ -37,14 +37,10 @@ func (s *Status) Lines(to term.Screen) []string {
 		lines = append(append(lines, holders.Lines(to.Width, to.Painter)...), "")
 	}
 	for _, d := range s.GPUs {
-		if note := ahead(d); !d.Well() {
-			lines = append(lines, complaint(d, to))
-		} else if note != "" {
+		if note := ahead(d); d.Well() && note != "" {
 			lines = append(lines, to.Hang(term.Yellow, "! ", fmt.Sprintf("GPU %d %s", d.Device.Index, term.Clean(note))))
 		}
-		if d.Drain != nil {
-			lines = append(lines, to.Hang(term.Yellow, "! ", fmt.Sprintf("GPU %d is %s", d.Device.Index, drained(d.Drain, to))))
-		}
+		lines = append(lines, complaints(fleet.GPU{Status: d}, to)...)
 		if acts := d.Throttling; acts != nil && (acts.PacedLeases > 0 || acts.Original.Known()) {
 			lines = append(lines, to.Hang(term.Yellow, "! ", fmt.Sprintf("GPU %d: %s", d.Device.Index, throttling(acts))))
 		}
@@ -68,14 +64,6 @@ func Machine(m *api.Machine) string {
 	return fmt.Sprintf("Machine: load %.1f on %s, %s of %s of memory available", m.Load, words.Count(m.CPUs, "CPU"), m.Available.Beside(m.Total), m.Total.Beside(m.Available))
 }
 
-// layout says how much of the table fits.
-type layout struct {
-	bar     int // columns of a bar; 0 for none
-	spark   int // columns of a curve; 0 for none
-	least   int // columns the name may be cut to; 0 for never
-	without []string
-}
-
 // CurvesFrom is the smallest width at which a table of devices may have curves, and
 // CurvePoints the largest number of averages in a curve.
 const (
@@ -83,86 +71,132 @@ const (
 	CurvePoints = 20
 )
 
-// layouts returns the layouts without curves, from rich to poor.
-func layouts() []layout {
-	var list []layout
-	for bar := 12; bar >= 5; bar-- {
-		list = append(list, layout{bar: bar})
-	}
-	return append(list,
-		layout{bar: 5, least: 10},
-		layout{bar: 3, least: 10},
-		layout{least: 8},
-		layout{least: 8, without: []string{"SLOTS"}},
-		layout{least: 8, without: []string{"SLOTS", "POWER"}},
-		layout{without: []string{"SLOTS", "POWER", "NAME"}},
-	)
-}
-
 // fit returns the richest table that fits the width.
 func (s *Status) fit(width int) *term.Table {
-	var t *term.Table
-	if t = s.curved(width); t != nil {
+	rows := make([]fleet.Row, len(s.GPUs))
+	for i, d := range s.GPUs {
+		can := LeasableOf(s.Leasable, d.Device.UUID)
+		rows[i].GPU = &fleet.GPU{Status: d, Leased: can.Leased + can.Foreign}
+	}
+	in := func(l layout) *term.Table {
+		columns := chosen(DeviceColumns(l.bar), "GPU", "NAME", "STATE", "LOAD", "MEMORY GiB", "TEMP", "POWER", "SLOTS")
+		for _, at := range []int{6, 4} { // behind TEMP, and behind LOAD
+			if l.curve > 0 {
+				columns = slices.Insert(columns, at, Column[fleet.Row]{term.Column{Title: "5 MIN"}, func(r fleet.Row) term.Cell {
+					load, temperature := curves(r.GPU.Curves, l.curve)
+					return term.Text(map[int]string{4: load, 6: temperature}[at])
+				}})
+			}
+		}
+		return tableIn(l, rows, columns)
+	}
+	if t := s.curved(width, in); t != nil {
 		return t
 	}
-	for _, l := range layouts() {
-		t = s.table(l)
-		if t.Fits(width) {
-			break
-		}
+	var layouts []layout
+	for bar := 12; bar >= 5; bar-- {
+		layouts = append(layouts, layout{bar: bar})
 	}
-	return t
+	long, short := map[string]int{"NAME": 10}, map[string]int{"NAME": 8}
+	return richest(width, append(layouts,
+		layout{bar: 5, least: long}, layout{bar: 3, least: long}, layout{least: short}, layout{least: short, without: []string{"SLOTS"}},
+		layout{least: short, without: []string{"SLOTS", "POWER"}}, layout{without: []string{"SLOTS", "POWER", "NAME"}},
+	), in)
 }
 
 // curved returns the table with the widest curves that fit the width. It returns nil if
 // none fit, or if there is nothing to draw. It makes at most two tables: they take most
 // of the time that berth status takes by itself.
-func (s *Status) curved(width int) *term.Table {
+func (s *Status) curved(width int, in func(layout) *term.Table) *term.Table {
 	const narrowest = 8
 	if !slices.ContainsFunc(s.GPUs, func(d api.Status) bool {
 		return d.Curves != nil && max(len(d.Curves.Utilization), len(d.Curves.Temperature)) > 1
 	}) {
 		return nil
 	}
-	l := layout{bar: 12, spark: CurvePoints}
-	t := s.table(l)
+	l := layout{bar: 12, curve: CurvePoints}
+	t := in(l)
 	missing := t.Width() - width
 	if missing <= 0 {
 		return t
 	}
 	for _, l.bar = range []int{12, 8} { // there are two bars, and two curves
-		if l.spark = CurvePoints - (missing-2*(12-l.bar)+1)/2; l.spark >= narrowest {
-			return s.table(l)
+		if l.curve = CurvePoints - (missing-2*(12-l.bar)+1)/2; l.curve >= narrowest {
+			return in(l)
 		}
 	}
 	return nil
 }
 
-// table returns one row for every device.
-func (s *Status) table(l layout) *term.Table {
-	same := func(c term.Column) column[fleet.GPU] {
-		return column[fleet.GPU]{c, func(d fleet.GPU) term.Cell { return DeviceCell(c.Title, d) }}
+// DeviceColumns returns the columns of devices, with bars of this size.
+func DeviceColumns(bar int) []Column[fleet.Row] {
+	number := func(title string, text func(d fleet.GPU, m gpu.Sample) string) Column[fleet.Row] {
+		return Column[fleet.Row]{term.Column{Title: title, Right: true}, ofDevice(func(d fleet.GPU) term.Cell { return term.Text(text(d, MeasuredOn(d))) })}
 	}
-	curve := func(of func(load, temperature string) string) column[fleet.GPU] {
-		return column[fleet.GPU]{term.Column{Title: "5 MIN"}, func(d fleet.GPU) term.Cell { return term.Text(of(curves(d.Curves, l.spark))) }}
+	text := func(title string, text func(d fleet.GPU) string) Column[fleet.Row] {
+		return Column[fleet.Row]{term.Column{Title: title}, ofDevice(func(d fleet.GPU) term.Cell { return term.Text(text(d)) })}
 	}
-	devices := make([]fleet.GPU, len(s.GPUs))
-	for i, d := range s.GPUs {
-		devices[i] = fleet.GPU{Status: d}
-	}
-	return tableOf(devices, []column[fleet.GPU]{
-		same(term.Column{Title: "GPU", Right: true}),
-		{term.Column{Title: "NAME", Least: l.least}, func(d fleet.GPU) term.Cell { return term.Text(shortName(d.Device.Name)) }},
-		{term.Column{Title: "STATE"}, func(d fleet.GPU) term.Cell { return term.Painted(string(d.State), stateColour(d.State)) }},
-		{term.Column{Title: "LOAD"}, func(d fleet.GPU) term.Cell { return term.Text(loadCell(Measured(d.Status), l.bar)) }},
-		curve(func(load, _ string) string { return load }),
-		{term.Column{Title: "MEMORY GiB"}, func(d fleet.GPU) term.Cell {
-			return term.Text(memoryCell(Measured(d.Status), LeasableOf(s.Leasable, d.Device.UUID), l.bar))
+	return []Column[fleet.Row]{
+		{term.Column{Title: "NODE", Fold: true}, func(r fleet.Row) term.Cell { return term.Text(Short(r.Node.Name)) }},
+		{term.Column{Title: "GPU", Right: true}, func(r fleet.Row) term.Cell {
+			if r.GPU == nil {
+				return term.Text("-")
+			}
+			return term.Text(strconv.Itoa(r.GPU.Device.Index))
 		}},
-		same(term.Column{Title: "TEMP", Right: true}),
-		curve(func(_, temperature string) string { return temperature }),
-		same(term.Column{Title: "POWER", Right: true}), same(term.Column{Title: "SLOTS", Right: true}),
-	}, append(l.without, unless(l.spark > 0, "5 MIN"))...)
+		text("NAME", DeviceName),
+		{term.Column{Title: "STATE"}, func(r fleet.Row) term.Cell {
+			switch {
+			case r.GPU == nil && r.Node.Status == nil:
+				return term.Painted("no answer", term.Red)
+			case r.GPU == nil:
+				return term.Painted("no GPU", term.Dim)
+			}
+			return DeviceState(*r.GPU)
+		}},
+		text("LOAD", func(d fleet.GPU) string {
+			load := MeasuredOn(d).Utilization
+			return beside(share(load, bar), fmt.Sprintf("%4s", Number(load, "%.0f%%")))
+		}),
+		text("MEMORY GiB", func(d fleet.GPU) string { return DeviceMemory(d, func(string) int { return bar }) }),
+		number("LEASED", func(d fleet.GPU, _ gpu.Sample) string { return amountOrDash(d.Leased) }),
+		number("TEMP", func(_ fleet.GPU, m gpu.Sample) string { return Number(m.Temperature, "%.0f°C") }),
+		number("POWER", func(_ fleet.GPU, m gpu.Sample) string { return Number(m.Power, "%.0f W") }),
+		number("SLOTS", func(d fleet.GPU, _ gpu.Sample) string { return fmt.Sprintf("%d/%d", d.Slots.Active, d.Slots.Capacity) }),
+		{term.Column{Title: "HELD BY", Fold: true}, ofDevice(func(d fleet.GPU) term.Cell { return term.Text(cmp.Or(words.Few(HeldBy(d), mostNamed), "-")) })},
+	}
+}
+
+// ofDevice returns a cell that is empty for a machine without a device.
+func ofDevice(cell func(fleet.GPU) term.Cell) func(fleet.Row) term.Cell {
+	return func(r fleet.Row) term.Cell {
+		if r.GPU == nil {
+			return term.Cell{}
+		}
+		return cell(*r.GPU)
+	}
+}
+
+// DeviceName returns the name of a device without its maker.
+func DeviceName(d fleet.GPU) string { return shortName(Short(d.Device.Name)) }
+
+// DeviceState returns the state of a device, whether it is drained, and whether it is from
+// an old answer.
+func DeviceState(d fleet.GPU) term.Cell {
+	const most = 12
+	text := term.Cut(term.Clean(string(d.State)), most)
+	if d.Drain != nil && d.Well() {
+		text = "drained"
+	}
+	switch {
+	case d.Old:
+		return term.Painted(text+" (old)", term.Yellow)
+	case d.State.Worse(gpu.Throttled) || d.Health == gpu.Unhealthy:
+		return term.Painted(text, term.Red)
+	case d.Drain != nil || !d.Well():
+		return term.Painted(text, term.Yellow)
+	}
+	return term.Painted(text, term.Green)
 }
 
 // LeasableOf returns the amounts that can be leased on one device, or zero if they are
@@ -191,30 +225,28 @@ func shortName(name string) string {
 	return strings.TrimPrefix(term.Clean(name), "NVIDIA ")
 }
 
-func loadCell(m gpu.Sample, size int) string {
-	return beside(bar(m.Utilization, size), fmt.Sprintf("%4s", Number(m.Utilization, "%.0f%%")))
-}
-
-func memoryCell(m gpu.Sample, leasable api.DeviceAvailable, size int) string {
-	used, total, bar := "-", "-", strings.Repeat(" ", size)
-	all, known := m.MemoryTotal.Get()
+// DeviceMemory draws the used memory of a device, and lighter the memory leased beyond that,
+// and writes how much of the whole is used. The bar beside a text has bar(text) columns.
+func DeviceMemory(d fleet.GPU, bar func(text string) int) string {
+	m := MeasuredOn(d)
+	used, total := "-", fleet.Amount(m.MemoryTotal.Or(0))
+	v, known := m.MemoryUsed.Get()
 	if known {
-		total = gib(all)
+		used = GiB(fleet.Amount(v))
 	}
-	if v, known := m.MemoryUsed.Get(); known {
-		used = gib(v)
-		if all > 0 {
-			bar = MemoryBar(v, leasable.Leased+leasable.Foreign, all, size)
-		}
+	text := fmt.Sprintf("%4s/%s", used, amountOrDash(total))
+	size := bar(text)
+	if !known || total == 0 {
+		return beside(strings.Repeat(" ", size), text)
 	}
-	return beside(bar, fmt.Sprintf("%4s/%s", used, total))
+	return beside(memoryBar(fleet.Amount(v), d.Leased, total, size), text)
 }
 
-// MemoryBar draws the used memory, and lighter the memory leased beyond that.
-func MemoryBar(used, leased, total gpu.MiB, size int) string {
-	share := func(m gpu.MiB) string { return term.Bar(100*float64(m)/float64(total), size) }
-	full := []rune(share(used))
-	for i, r := range []rune(share(leased)) {
+// memoryBar draws the used memory, and lighter the memory leased beyond that.
+func memoryBar(used, leased, total gpu.MiB, size int) string {
+	of := func(m gpu.MiB) []rune { return []rune(term.Bar(100*float64(m)/float64(total), size)) }
+	full := of(used)
+	for i, r := range of(leased) {
 		if full[i] == '░' && r == '█' {
 			full[i] = '▒'
 		}
@@ -247,9 +279,9 @@ func GiB(m gpu.MiB) string {
 	return "<0.1"
 }
 
-// bar draws a share, or blanks if the share is not known.
-func bar(share gpu.Opt[gpu.Percent], size int) string {
-	return term.Bar(float64(share.Or(gpu.Percent(math.NaN()))), size)
+// share draws a share, or blanks if it is not known.
+func share(of gpu.Opt[gpu.Percent], size int) string {
+	return term.Bar(float64(of.Or(gpu.Percent(math.NaN()))), size)
 }
 
 // optional writes a number, or a dash if it is absent.
@@ -270,15 +302,31 @@ func stateColour(s gpu.State) term.Colour {
 	return term.Red
 }
 
-// complaint says what is wrong with a device.
-func complaint(d api.Status, to term.Screen) string {
-	mark := "! "
-	if d.State.Worse(gpu.Throttled) || d.Health == gpu.Unhealthy {
-		mark = "✗ "
+// complaints lists what is wrong with a device, and that it is drained.
+func complaints(d fleet.GPU, to term.Screen) (lines []string) {
+	if text, bad := Complaint(d, to.Now); bad {
+		lines = append(lines, to.Hang(term.Red, "✗ ", text))
+	} else if text != "" {
+		lines = append(lines, to.Hang(term.Yellow, "! ", text))
 	}
-	text := fmt.Sprintf("GPU %d %s", d.Device.Index, d.State)
+	if d.Drain != nil && !d.Well() && !d.Old {
+		lines = append(lines, to.Hang(term.Yellow, "! ", named(d)+" is "+drained(d.Drain, to.Now)))
+	}
+	return lines
+}
+
+// Complaint says what is wrong with a device, or else that it is drained. It returns "" if
+// it is neither, or if the answer is old.
+func Complaint(d fleet.GPU, now time.Time) (text string, bad bool) {
+	switch {
+	case d.Old || d.Well() && d.Drain == nil:
+		return "", false
+	case d.Well():
+		return named(d) + " is " + drained(d.Drain, now), false
+	}
+	text = named(d) + " " + DeviceState(d).Text
 	if !d.Since.IsZero() {
-		text += " for " + words.Age(to.Now.Sub(d.Since))
+		text += " for " + words.Age(now.Sub(d.Since))
 	}
 	if d.Health == gpu.Unhealthy && d.State != gpu.Unavailable {
 		text += ", unhealthy"
@@ -287,33 +335,43 @@ func complaint(d api.Status, to term.Screen) string {
 		text += ": " + term.Clean(d.Reason)
 	}
 	if d.State != gpu.Unavailable {
-		if not := distrust(d.Trust, to); not != "" {
+		if not := distrust(d.Trust, now); not != "" {
 			text += "; " + not
 		}
 	}
-	if note := ahead(d); note != "" {
+	if note := ahead(d.Status); note != "" && d.Node == "" { // forecasts of other machines are not trusted
 		text += "; " + term.Clean(note)
 	}
 	if d.State == gpu.Unavailable && d.Health == gpu.HealthUnknown && d.Sample != nil {
-		text += fmt.Sprintf(" (last sample %s ago)", words.Age(to.Now.Sub(d.Sample.Time)))
+		text += fmt.Sprintf(" (last sample %s ago)", words.Age(now.Sub(d.Sample.Time)))
 	}
-	return to.Hang(stateColour(d.State), mark, text)
+	return text, d.State.Worse(gpu.Throttled) || d.Health == gpu.Unhealthy
+}
+
+// named names a device in a sentence, after its machine if there are several.
+func named(d fleet.GPU) string {
+	if d.Node != "" {
+		return fmt.Sprintf("%s GPU %d", Short(d.Node), d.Device.Index)
+	}
+	return fmt.Sprintf("GPU %d", d.Device.Index)
 }
 
 // distrust says how far a device is not trusted, or returns "" if it is.
-func distrust(t *api.Trust, to term.Screen) string {
+func distrust(t *api.Trust, now time.Time) string {
 	if t == nil {
 		return ""
 	}
-	text := ""
-	switch t.Phase {
-	case "quarantine":
+	text, left := "", time.Duration(0)
+	if t.Until != nil {
+		left = t.Until.Sub(now)
+	}
+	switch {
+	case t.Phase == "quarantine" && left > 0:
+		text = "in quarantine for another " + words.Age(left) + " at least: " + term.Clean(t.Why)
+	case t.Phase == "quarantine":
 		text = "in quarantine until its check is done: " + term.Clean(t.Why)
-		if left := t.Until.Sub(to.Now); left > 0 {
-			text = "in quarantine for another " + words.Age(left) + " at least: " + term.Clean(t.Why)
-		}
-	case "probation":
-		text = "on probation for another " + words.Age(t.Until.Sub(to.Now)) + ", with half its slots: " + term.Clean(t.Why)
+	case t.Phase == "probation":
+		text = "on probation for another " + words.Age(left) + ", with half its slots: " + term.Clean(t.Why)
 	}
 	if t.Withheld > 0 {
 		text = Join(text, words.Count(t.Withheld, "slot")+" withheld, as its memory ran out")
@@ -533,15 +591,17 @@ func leasesOn(leases []api.DeviceLease, to term.Screen) *term.Table {
 // usedCell writes how much of the leased memory is used. It marks a holder that uses
 // more than it leased.
 func usedCell(used, leased gpu.MiB) term.Cell {
-	amount := func(m gpu.MiB) string {
-		if m == 0 {
-			return "-"
-		}
-		return GiB(m)
-	}
-	c := term.Text(fmt.Sprintf("%4s/%s", amount(used), amount(leased)))
+	c := term.Text(fmt.Sprintf("%4s/%s", amountOrDash(used), amountOrDash(leased)))
 	if leased > 0 && used > leased {
 		c.Colour = term.Red
 	}
 	return c
+}
+
+// amountOrDash writes an amount in GiB, or a dash for none.
+func amountOrDash(m gpu.MiB) string {
+	if m == 0 {
+		return "-"
+	}
+	return GiB(m)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/cli/fleet"
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
@@ -49,28 +50,29 @@ func TestBar(t *testing.T) {
 	}{
 		{-5, "░░░░"}, {0, "░░░░"}, {0.1, "█░░░"}, {50, "██░░"}, {100, "████"}, {250, "████"},
 	} {
-		if got := bar(gpu.Some(c.share), 4); got != c.want {
+		if got := share(gpu.Some(c.share), 4); got != c.want {
 			t.Errorf("%v: %q, want %q", c.share, got, c.want)
 		}
 	}
-	if got := bar(gpu.Opt[gpu.Percent]{}, 4); got != "    " {
+	if got := share(gpu.Opt[gpu.Percent]{}, 4); got != "    " {
 		t.Errorf("unknown: %q", got)
 	}
 }
 
 func TestMemoryBar(t *testing.T) {
+	size := func(string) int { return 4 }
 	for _, c := range []struct {
 		used, leased, foreign gpu.MiB
 		want                  string
 	}{
 		{0, 0, 0, "░░░░"}, {25, 0, 25, "█░░░"}, {25, 50, 25, "█▒▒░"}, {75, 50, 25, "███░"}, {100, 500, 0, "████"}, {0, 1, 0, "▒░░░"},
 	} {
-		m := gpu.Sample{MemoryUsed: gpu.Some(c.used), MemoryTotal: gpu.Some[gpu.MiB](100)}
-		if got := memoryCell(m, api.DeviceAvailable{Leased: c.leased, Foreign: c.foreign}, 4); !strings.HasPrefix(got, c.want+" ") {
+		d := fleet.GPU{Leased: c.leased + c.foreign, Status: api.Status{Sample: &gpu.Sample{MemoryUsed: gpu.Some(c.used), MemoryTotal: gpu.Some[gpu.MiB](100)}}}
+		if got := DeviceMemory(d, size); !strings.HasPrefix(got, c.want+" ") {
 			t.Errorf("%+v: %q", c, got)
 		}
 	}
-	if got := memoryCell(gpu.Sample{}, api.DeviceAvailable{Leased: 5}, 4); got != "        -/-" {
+	if got := DeviceMemory(fleet.GPU{Leased: 5, Status: api.Status{Sample: new(gpu.Sample)}}, size); got != "        -/-" {
 		t.Errorf("unknown: %q", got)
 	}
 }
