@@ -2,8 +2,8 @@ package console
 
 import (
 	"context"
-	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -61,13 +61,22 @@ func Offer[T any](c *Console, ask func(*client.Client, context.Context) (T, erro
 	}
 }
 
-// GPUs returns a completion that offers the devices that the daemon knows.
-func (c *Console) GPUs() cobra.CompletionFunc {
-	return Offer(c, (*client.Client).StatusAll, func(all api.StatusAll) (offers []string) {
-		for _, d := range all.GPUs {
-			offers = append(offers, fmt.Sprintf("%d\t%s", d.Device.Index, term.Clean(d.Device.Name)))
+// OfferEach does the same as Offer for an answer with a list: it offers what option makes of
+// each item.
+func OfferEach[T, I any](c *Console, ask func(*client.Client, context.Context) (T, error), list func(T) []I, option func(I) (name, about string)) cobra.CompletionFunc {
+	return Offer(c, ask, func(all T) (offers []string) {
+		for _, item := range list(all) {
+			name, about := option(item)
+			offers = append(offers, term.Clean(name)+"\t"+term.Clean(about))
 		}
 		return offers
+	})
+}
+
+// GPUs returns a completion that offers the devices that the daemon knows.
+func (c *Console) GPUs() cobra.CompletionFunc {
+	return OfferEach(c, (*client.Client).StatusAll, func(all api.StatusAll) []api.Status { return all.GPUs }, func(d api.Status) (name, about string) {
+		return strconv.Itoa(d.Device.Index), d.Device.Name
 	})
 }
 
@@ -99,11 +108,8 @@ func (c *Console) Users() cobra.CompletionFunc {
 // requests, each once.
 func (c *Console) holders(of func(api.Holder) string) cobra.CompletionFunc {
 	return Offer(c, (*client.Client).Leases, func(all api.Leases) (offers []string) {
-		for _, l := range all.Leases {
-			offers = append(offers, term.Clean(of(l.Holder)))
-		}
-		for _, w := range all.Waiting {
-			offers = append(offers, term.Clean(of(w.Holder)))
+		for _, h := range view.Holders(all) {
+			offers = append(offers, term.Clean(of(h)))
 		}
 		slices.Sort(offers)
 		return slices.DeleteFunc(slices.Compact(offers), func(s string) bool { return s == "" })

@@ -216,7 +216,7 @@ func (c *Console) TellNodes(ctx context.Context, every time.Duration, nodes *Nod
 			all := first
 			if asked {
 				if all, err = nodes.Ask(ctx); err != nil {
-					return nil, err
+					return Shown{}, err
 				}
 			}
 			asked = true
@@ -224,7 +224,7 @@ func (c *Console) TellNodes(ctx context.Context, every time.Duration, nodes *Nod
 		})
 	}
 	shown := show(first)
-	if err := c.Answer(shown.Answer(), shown.Lines(c.Screen())...); err != nil {
+	if err := c.Answer(shown.Answer, shown.Lines(c.Screen())...); err != nil {
 		return err
 	}
 	return Missing(first)

@@ -98,15 +98,13 @@ func TestAskManyAtOnce(t *testing.T) {
 }
 
 // lines shows nodes by their names.
-type lines struct{ api.Nodes }
-
-func (l lines) Answer() any { return l.Nodes }
-func (l lines) Lines(term.Screen) []string {
-	var list []string
-	for _, n := range l.Nodes.Nodes {
-		list = append(list, n.Name+" "+n.Down)
-	}
-	return list
+func lines(all api.Nodes) Shown {
+	return Shown{all, func(term.Screen) (list []string) {
+		for _, n := range all.Nodes {
+			list = append(list, n.Name+" "+n.Down)
+		}
+		return list
+	}}
 }
 
 // A machine that does not answer is shown, and is a failure that needs no more words.
@@ -122,7 +120,7 @@ func TestTellNodesOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nodes.Close()
-	err = con.TellNodes(t.Context(), 0, nodes, func(all api.Nodes) Shown { return lines{all} })
+	err = con.TellNodes(t.Context(), 0, nodes, lines)
 	con.Report(err)
 	said := slices.DeleteFunc(slices.Collect(strings.Lines(errs.String())), func(line string) bool {
 		return strings.HasPrefix(line, "berth: asking ") || strings.HasPrefix(line, "berth: still asking ") // it took a while

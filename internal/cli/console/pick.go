@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
+	"github.com/berth-gpu/berth/internal/cli/view"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -125,18 +125,12 @@ func Leases(ctx context.Context, c *client.Client, user string) (theirs, others,
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	add := func(id string, h api.Holder) {
+	for id, h := range view.Holders(all) {
 		if h.User == user {
 			theirs = append(theirs, Named{ID: id, Name: h.Name})
-			return
+		} else {
+			others = append(others, Named{ID: id, Name: h.Name})
 		}
-		others = append(others, Named{ID: id, Name: h.Name})
-	}
-	for _, l := range all.Leases {
-		add(l.ID, l.Holder)
-	}
-	for _, w := range all.Waiting {
-		add(w.ID, w.Holder)
 	}
 	for query := (client.PastQuery{User: user, Limit: 2000}); ; {
 		past, err := c.PastLeases(ctx, query)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/text/term"
 )
 
@@ -32,6 +33,22 @@ func WatchFlag(cmd *cobra.Command, watch *time.Duration) {
 	}
 }
 
+// Watch returns a command that shows an answer of the daemon, once or with --watch repeatedly:
+// ask asks with the arguments, if check does not refuse them.
+func Watch(con *Console, cmd *cobra.Command, check func(args []string) error, ask func(ctx context.Context, daemon *client.Client, args []string) (Shown, error)) *cobra.Command {
+	var watch time.Duration // 0 to show once
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := check(args); err != nil {
+			return err
+		}
+		return con.With(cmd.Context(), func(daemon *client.Client) error {
+			return con.Tell(cmd.Context(), watch, func(ctx context.Context) (Shown, error) { return ask(ctx, daemon, args) })
+		})
+	}
+	WatchFlag(cmd, &watch)
+	return cmd
+}
+
 // takeInterval takes the interval out of the arguments. It recognizes it by its unit.
 func takeInterval(args []string, watch *time.Duration) (others []string, err error) {
 	others = slices.DeleteFunc(slices.Clone(args), func(arg string) bool {
@@ -48,10 +65,10 @@ func takeInterval(args []string, watch *time.Duration) (others []string, err err
 	return others, nil
 }
 
-// Shown is an answer, and the lines that show it.
-type Shown interface {
-	Answer() any
-	Lines(to term.Screen) []string
+// Shown is an answer, and what writes it for people.
+type Shown struct {
+	Answer any
+	Lines  func(to term.Screen) []string
 }
 
 // question returns the answer to show.
@@ -67,7 +84,7 @@ func (c *Console) Tell(ctx context.Context, every time.Duration, ask question) e
 	if err != nil {
 		return err
 	}
-	return c.Answer(found.Answer(), found.Lines(c.Screen())...)
+	return c.Answer(found.Answer, found.Lines(c.Screen())...)
 }
 
 // repeat waits for a daemon that goes away, but not for one that refuses.
@@ -99,7 +116,7 @@ func (c *Console) showAgain(ctx context.Context, first bool, ask question) error
 	}
 	c.Back()
 	if c.JSON {
-		return c.PrintJSONLine(found.Answer())
+		return c.PrintJSONLine(found.Answer)
 	}
 	return c.draw(found.Lines(c.Screen()), first)
 }

@@ -151,11 +151,8 @@ func cancel(ctx context.Context, con *console.Console, c *client.Client, name st
 			return missing("job, lease or request", name, "did you mean "+all[at]+"?", err)
 		}
 		leases, _ := c.Leases(ctx) // without an answer there is nothing to suggest
-		for _, l := range leases.Leases {
-			all = append(all, l.ID)
-		}
-		for _, w := range leases.Waiting {
-			all = append(all, w.ID)
+		for id := range view.Holders(leases) {
+			all = append(all, id)
 		}
 		return missing("job, lease or request", name, words.Suggest(name, words.Unlike(name, all), "berth jobs --all and berth leases list them"), err)
 	case found != nil:

@@ -105,11 +105,11 @@ func (o *listOptions) run(ctx context.Context) error {
 func (o *listOptions) ask(ctx context.Context, c *client.Client, me string, query client.JobQuery) (console.Shown, error) {
 	gpus, err := o.Indexes(ctx, c)
 	if err != nil {
-		return nil, err
+		return console.Shown{}, err
 	}
 	jobs, err := c.Jobs(ctx, query)
 	if err != nil {
-		return nil, err
+		return console.Shown{}, err
 	}
 	chosen := len(o.users) > 0 || len(o.states) > 0
 	if !o.all && o.since == "" && !chosen {
@@ -118,12 +118,11 @@ func (o *listOptions) ask(ctx context.Context, c *client.Client, me string, quer
 	if slices.Contains(o.states, "parked") && !slices.Contains(o.states, "running") {
 		jobs.Jobs = slices.DeleteFunc(jobs.Jobs, func(j api.Job) bool { return j.State == "running" })
 	}
-	return &view.Jobs{Jobs: jobs, GPUs: gpus, Me: me, Filtered: chosen}, nil
+	return console.Shown{Answer: jobs, Lines: (&view.Jobs{Jobs: jobs, GPUs: gpus, Me: me, Filtered: chosen}).Lines}, nil
 }
 
 func newJob(con *console.Console) *cobra.Command {
-	var watch time.Duration // 0 to show once
-	cmd := &cobra.Command{
+	return console.Watch(con, &cobra.Command{
 		Use:   "job ID",
 		Short: "Show everything about a job",
 		Long: `Show everything about a job: its state and why, its exit code, its command,
@@ -134,27 +133,22 @@ An ID is train-17, or a name or the beginning of one, if only one job has it.
 Command, folder and log are shown to the owner and to operators.`,
 		Example:           "  berth job train-17\n  berth job sweep-18.3\n  berth job train --watch\n  berth job train-17 --json | jq .exit_code",
 		ValidArgsFunction: complete(con),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return console.Usage("job shows one job, not %q and %q", args[0], args[1])
-			}
-			return con.With(cmd.Context(), func(c *client.Client) error {
-				return con.Tell(cmd.Context(), watch, func(ctx context.Context) (console.Shown, error) {
-					gpus, err := con.Indexes(ctx, c)
-					if err != nil {
-						return nil, err
-					}
-					job, err := byName(ctx, c, args[0], func(id string) (api.Job, error) { return c.Job(ctx, id) })
-					if err != nil {
-						return nil, err
-					}
-					return &view.Job{Job: job, Indexes: gpus, Tail: tailOf(ctx, con, c, job)}, nil
-				})
-			})
-		},
-	}
-	console.WatchFlag(cmd, &watch)
-	return cmd
+	}, func(args []string) error {
+		if len(args) > 1 {
+			return console.Usage("job shows one job, not %q and %q", args[0], args[1])
+		}
+		return nil
+	}, func(ctx context.Context, c *client.Client, args []string) (console.Shown, error) {
+		gpus, err := con.Indexes(ctx, c)
+		if err != nil {
+			return console.Shown{}, err
+		}
+		job, err := byName(ctx, c, args[0], func(id string) (api.Job, error) { return c.Job(ctx, id) })
+		if err != nil {
+			return console.Shown{}, err
+		}
+		return console.Shown{Answer: job, Lines: (&view.Job{Job: job, Indexes: gpus, Tail: tailOf(ctx, con, c, job)}).Lines}, nil
+	})
 }
 
 // mostTail is how many lines of a log are searched for why a job failed.

@@ -182,11 +182,8 @@ func (o *allocateOptions) indexesOf(ctx context.Context, c *client.Client, l api
 // freeID returns the name of a service, with a number if the name is taken.
 func freeID(service string, leases api.Leases) string {
 	taken := map[string]bool{}
-	for _, l := range leases.Leases {
-		taken[l.ID] = true
-	}
-	for _, w := range leases.Waiting {
-		taken[w.ID] = true
+	for id := range view.Holders(leases) {
+		taken[id] = true
 	}
 	id := service
 	for n := 2; taken[id]; n++ {

@@ -96,7 +96,8 @@ func (o *leasesOptions) runAcross(ctx context.Context) error {
 	defer nodes.Close()
 	filter := fleet.Filter{Services: o.filter.Services, Users: o.filter.Users}
 	return o.TellNodes(ctx, o.across.Interval(o.watch), nodes, func(all api.Nodes) console.Shown {
-		return &view.NodesLeases{Nodes: filter.Apply(all), Filtered: filter.Any()}
+		some := filter.Apply(all)
+		return console.Shown{Answer: some, Lines: (&view.NodesLeases{Nodes: some, Filtered: filter.Any()}).Lines}
 	})
 }
 
@@ -109,31 +110,32 @@ func (o *leasesOptions) run(ctx context.Context) error {
 func (o *leasesOptions) ask(ctx context.Context, c *client.Client) (console.Shown, error) {
 	gpus, err := o.Indexes(ctx, c)
 	if err != nil {
-		return nil, err
+		return console.Shown{}, err
 	}
 	if o.orphan {
 		strays, err := c.Orphans(ctx)
-		return &view.Strays{Strays: strays, GPUs: gpus}, err
+		return console.Shown{Answer: strays, Lines: (&view.Strays{Strays: strays, GPUs: gpus}).Lines}, err
 	}
 	if o.ended {
 		past, err := c.PastLeases(ctx, client.PastQuery{
 			Service: strings.Join(o.filter.Services, ","), User: strings.Join(o.filter.Users, ","), GPU: strings.Join(o.gpus, ","), Limit: o.limit,
 		})
-		return &view.Past{PastLeases: past, GPUs: gpus, Filtered: len(o.gpus) > 0 || o.filter.Any()}, err
+		return console.Shown{Answer: past, Lines: (&view.Past{PastLeases: past, GPUs: gpus, Filtered: len(o.gpus) > 0 || o.filter.Any()}).Lines}, err
 	}
 	filter := o.filter
 	for _, name := range o.gpus {
 		device, err := c.Status(ctx, name)
 		if err != nil {
-			return nil, err
+			return console.Shown{}, err
 		}
 		filter.GPUs = append(filter.GPUs, device.Device.UUID)
 	}
 	all, missed, err := o.choose(ctx, c, filter)
+	lines := (&view.Leases{Leases: all, GPUs: gpus, Filtered: filter.Any(), Missed: missed}).Lines
 	if o.whose {
-		return &view.Belonging{Leases: all, GPUs: gpus}, err
+		lines = (&view.Belonging{Leases: all, GPUs: gpus}).Lines
 	}
-	return &view.Leases{Leases: all, GPUs: gpus, Filtered: filter.Any(), Missed: missed}, err
+	return console.Shown{Answer: all, Lines: lines}, err
 }
 
 // mostShown is the largest value of --limit: the daemon lists no more at once.

@@ -80,7 +80,9 @@ func (o *statusOptions) runAcross(ctx context.Context) error {
 		return err
 	}
 	defer nodes.Close()
-	return o.TellNodes(ctx, o.across.Interval(o.watch), nodes, func(all api.Nodes) console.Shown { return &view.NodesStatus{Nodes: all} })
+	return o.TellNodes(ctx, o.across.Interval(o.watch), nodes, func(all api.Nodes) console.Shown {
+		return console.Shown{Answer: all, Lines: (&view.NodesStatus{Nodes: all}).Lines}
+	})
 }
 
 // ask returns the answer to show.
@@ -88,10 +90,10 @@ func (o *statusOptions) ask(ctx context.Context, v *console.Source) (console.Sho
 	if o.gpu != "" {
 		one, err := v.StatusWithLeases(ctx, o.gpu)
 		if err != nil {
-			return nil, err
+			return console.Shown{}, err
 		}
 		leasable, err := v.Available(ctx)
-		return &view.Device{Status: one, Leasable: view.LeasableOf(leasable, one.Device.UUID)}, err
+		return console.Shown{Answer: one, Lines: (&view.Device{Status: one, Leasable: view.LeasableOf(leasable, one.Device.UUID)}).Lines}, err
 	}
 	leasable := make(chan api.Available, 1)
 	failed := make(chan error, 1)
@@ -101,7 +103,8 @@ func (o *statusOptions) ask(ctx context.Context, v *console.Source) (console.Sho
 		failed <- err
 	}()
 	all, err := o.all(ctx, v)
-	return &view.Status{StatusAll: all, Leasable: <-leasable, Local: v.Local}, cmp.Or(err, <-failed)
+	shown := &view.Status{StatusAll: all, Leasable: <-leasable, Local: v.Local}
+	return console.Shown{Answer: all, Lines: shown.Lines}, cmp.Or(err, <-failed)
 }
 
 // all asks for every device, with curves if there is room for them: they come in the

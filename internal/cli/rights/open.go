@@ -158,13 +158,8 @@ when it ends. With the role admin, you see the sessions of everybody.`,
 		Short: "End a session at once",
 		Long: `End a session at once: whoever has the page open there has to sign in again.
 With the role admin, you can end the session of anybody. Leases stay.`,
-		Example: "  berth sessions end 34c9da2fcf7dd83d",
-		ValidArgsFunction: console.Offer(con, listSessions, func(all api.Sessions) (offers []string) {
-			for _, s := range all.Sessions {
-				offers = append(offers, term.Clean(s.ID)+"\t"+term.Clean(s.User))
-			}
-			return offers
-		}),
+		Example:           "  berth sessions end 34c9da2fcf7dd83d",
+		ValidArgsFunction: console.OfferEach(con, listSessions, func(all api.Sessions) []api.Session { return all.Sessions }, func(s api.Session) (name, about string) { return s.ID, s.User }),
 		PreRunE: func(_ *cobra.Command, args []string) error {
 			if args[0] == "" {
 				return console.Usage("the id of the session is empty: berth sessions names all of them")

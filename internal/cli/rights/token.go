@@ -17,7 +17,6 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/view"
-	"github.com/berth-gpu/berth/internal/text/term"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
@@ -56,13 +55,8 @@ func newTokenRevoke(con *console.Console) *cobra.Command {
 		Short: "End a token",
 		Long: `End a token. The daemon refuses it from then on, also on connections that are
 open. Leases that its users hold stay.`,
-		Example: "  berth token revoke grafana",
-		ValidArgsFunction: console.Offer(con, (*client.Client).Tokens, func(all api.Tokens) (offers []string) {
-			for _, k := range all.Tokens {
-				offers = append(offers, term.Clean(k.Name)+"\t"+term.Clean(k.Role))
-			}
-			return offers
-		}),
+		Example:           "  berth token revoke grafana",
+		ValidArgsFunction: console.OfferEach(con, (*client.Client).Tokens, func(all api.Tokens) []api.Token { return all.Tokens }, func(k api.Token) (name, about string) { return k.Name, k.Role }),
 		PreRunE: func(_ *cobra.Command, args []string) error {
 			if args[0] == "" {
 				return console.Usage("the name of the token is empty: berth token list names all of them")

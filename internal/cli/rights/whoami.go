@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	osuser "os/user"
-	"time"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,8 +25,7 @@ role, you have the highest one. berth help access says what each role may do.`,
 }
 
 func newQuota(con *console.Console) *cobra.Command {
-	var watch time.Duration // 0 to show once
-	cmd := &cobra.Command{
+	return console.Watch(con, &cobra.Command{
 		Use:   "quota [USER]",
 		Short: "Show your limits, and what you use of them",
 		Long: `Show each limit, how much of it you use now, and which entry of the
@@ -40,29 +39,22 @@ or cert:NAME. For others than yourself you need the role operator.`,
   berth quota token:ci --json
   berth quota --watch`,
 		ValidArgsFunction: con.Users(),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			user := ""
-			switch {
-			case len(args) > 1:
-				return console.Usage("quota takes one user, not %q and %q", args[0], args[1])
-			case len(args) == 1 && args[0] == "":
-				return console.Usage("the user is empty: leave it out to see your own limits")
-			case len(args) == 1:
-				user = args[0]
+	}, func(args []string) error {
+		switch {
+		case len(args) > 1:
+			return console.Usage("quota takes one user, not %q and %q", args[0], args[1])
+		case len(args) == 1 && args[0] == "":
+			return console.Usage("the user is empty: leave it out to see your own limits")
+		}
+		return nil
+	}, func(ctx context.Context, c *client.Client, args []string) (console.Shown, error) {
+		user := strings.Join(args, "") // nobody, or one
+		quota, err := c.Quota(ctx, user)
+		if console.IsProblem(err, "unknown_user") && !con.Remote() {
+			if group, missed := osuser.LookupGroup(user); missed == nil {
+				err = console.Hinted(fmt.Errorf("%s is a group, and limits count for each of its members: %w", group.Name, console.Reworded(err, "a group has no quota of its own")), "name a member, as in berth quota ada; berth config shows what berth.yaml sets for groups."+group.Name)
 			}
-			return con.With(cmd.Context(), func(c *client.Client) error {
-				return con.Tell(cmd.Context(), watch, func(ctx context.Context) (console.Shown, error) {
-					quota, err := c.Quota(ctx, user)
-					if console.IsProblem(err, "unknown_user") && !con.Remote() {
-						if group, missed := osuser.LookupGroup(user); missed == nil {
-							err = console.Hinted(fmt.Errorf("%s is a group, and limits count for each of its members: %w", group.Name, console.Reworded(err, "a group has no quota of its own")), "name a member, as in berth quota ada; berth config shows what berth.yaml sets for groups."+group.Name)
-						}
-					}
-					return &view.Quota{Quota: quota}, err
-				})
-			})
-		},
-	}
-	console.WatchFlag(cmd, &watch)
-	return cmd
+		}
+		return console.Shown{Answer: quota, Lines: (&view.Quota{Quota: quota}).Lines}, err
+	})
 }

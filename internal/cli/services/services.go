@@ -34,8 +34,7 @@ func Commands() []console.Command {
 }
 
 func newServices(con *console.Console) *cobra.Command {
-	var watch time.Duration
-	cmd := &cobra.Command{
+	return console.Watch(con, &cobra.Command{
 		Use:     "services [NAME]",
 		Aliases: []string{"service"},
 		Short:   "Show the services whose programs berth runs",
@@ -60,28 +59,23 @@ Who may look sees all of them; commands, folders and logs are for the user of a
 service and for operators.`,
 		Example:           "  berth services\n  berth services chat\n  berth services --watch\n  berth services --json | jq '.services[].state'",
 		ValidArgsFunction: complete(con),
-		RunE: func(cmd *cobra.Command, names []string) error {
-			if len(names) > 1 {
-				return console.Usage("services shows all services or one, not %q and %q", names[0], names[1])
-			}
-			return con.With(cmd.Context(), func(c *client.Client) error {
-				return con.Tell(cmd.Context(), watch, func(ctx context.Context) (console.Shown, error) {
-					gpus, err := con.Indexes(ctx, c)
-					if err != nil {
-						return nil, err
-					}
-					if len(names) == 0 {
-						all, err := c.Services(ctx)
-						return &view.Services{Services: all, GPUs: gpus}, err
-					}
-					one, err := byName(ctx, c, names[0], true, func(name string) (api.Service, error) { return c.Service(ctx, name) })
-					return &view.Service{Service: one, Indexes: gpus}, err
-				})
-			})
-		},
-	}
-	console.WatchFlag(cmd, &watch)
-	return cmd
+	}, func(names []string) error {
+		if len(names) > 1 {
+			return console.Usage("services shows all services or one, not %q and %q", names[0], names[1])
+		}
+		return nil
+	}, func(ctx context.Context, c *client.Client, names []string) (console.Shown, error) {
+		gpus, err := con.Indexes(ctx, c)
+		if err != nil {
+			return console.Shown{}, err
+		}
+		if len(names) == 0 {
+			all, err := c.Services(ctx)
+			return console.Shown{Answer: all, Lines: (&view.Services{Services: all, GPUs: gpus}).Lines}, err
+		}
+		one, err := byName(ctx, c, names[0], true, func(name string) (api.Service, error) { return c.Service(ctx, name) })
+		return console.Shown{Answer: one, Lines: (&view.Service{Service: one, Indexes: gpus}).Lines}, err
+	})
 }
 
 func newStart(con *console.Console) *cobra.Command {

@@ -128,13 +128,8 @@ not tried again. Its code is hook and its data say "test": true.
 
 The exit code is 0 if the hook got it, 1 if it did not, and 4 if there is no
 such hook. It needs the role admin.`,
-		Example: `  berth hooks test pager`,
-		ValidArgsFunction: console.Offer(con, listHooks, func(all api.Hooks) (offers []string) {
-			for _, h := range all.Hooks {
-				offers = append(offers, term.Clean(h.Name)+"\t"+term.Clean(h.Kind))
-			}
-			return offers
-		}),
+		Example:           `  berth hooks test pager`,
+		ValidArgsFunction: console.OfferEach(con, listHooks, func(all api.Hooks) []api.Hook { return all.Hooks }, func(h api.Hook) (name, about string) { return h.Name, h.Kind }),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return con.With(cmd.Context(), func(c *client.Client) error {
 				got, err := c.Hooks().Test(cmd.Context(), args[0])

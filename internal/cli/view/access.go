@@ -145,9 +145,6 @@ func about(name, text string, to term.Screen) string {
 // that are used up are red.
 type Quota struct{ api.Quota }
 
-// Answer returns the answer of the daemon.
-func (q *Quota) Answer() any { return q.Quota }
-
 // Lines writes the table for a screen.
 func (q *Quota) Lines(to term.Screen) []string {
 	head := term.Clean(q.User)

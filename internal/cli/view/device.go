@@ -18,9 +18,6 @@ type Device struct {
 	Leasable api.DeviceAvailable
 }
 
-// Answer returns the answer of the daemon.
-func (s *Device) Answer() any { return s.Status }
-
 // Lines writes the device for a screen.
 func (s *Device) Lines(to term.Screen) []string {
 	title := fmt.Sprintf("GPU %d  %s  ", s.Device.Index, term.Clean(s.Device.Name))

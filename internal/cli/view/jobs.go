@@ -23,9 +23,6 @@ type Jobs struct {
 	Filtered bool   // the user asked for only some of them
 }
 
-// Answer returns the answer of the daemon.
-func (s *Jobs) Answer() any { return s.Jobs }
-
 // Lines writes the table for a screen.
 func (s *Jobs) Lines(to term.Screen) []string {
 	if len(s.Jobs.Jobs) == 0 {
@@ -280,13 +277,8 @@ func jobTotals(jobs []api.Job) string {
 	if tasks != len(jobs) {
 		all += " with " + words.Count(tasks, "task")
 	}
-	parts := []string{all}
-	for _, state := range []string{"running", "starting", "parked", "waiting", "held", "done", "failed", "timed out", "cancelled", "lost"} {
-		if counts[state] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", counts[state], state))
-		}
-	}
-	return strings.Join(parts, " · ")
+	states := counted(counts, "running", "starting", "parked", "waiting", "held", "done", "failed", "timed out", "cancelled", "lost")
+	return strings.Join(append([]string{all}, states...), " · ")
 }
 
 // Job shows everything about one job or task.
@@ -300,9 +292,6 @@ const (
 	mostTail = 5  // lines of a log that are shown
 	deepest  = 20 // columns of their indentation that are kept
 )
-
-// Answer returns the answer of the daemon.
-func (s *Job) Answer() any { return s.Job }
 
 // Lines writes the job for a screen.
 func (s *Job) Lines(to term.Screen) []string {

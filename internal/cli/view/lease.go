@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -162,12 +163,8 @@ func (f LeaseFilter) holder(h api.Holder) bool {
 // where to look.
 func (f LeaseFilter) Missed(all api.Leases) string {
 	var services, users []string
-	note := func(h api.Holder) { services, users = append(services, h.Service), append(users, h.User) }
-	for _, l := range all.Leases {
-		note(l.Holder)
-	}
-	for _, w := range all.Waiting {
-		note(w.Holder)
+	for _, h := range Holders(all) {
+		services, users = append(services, h.Service), append(users, h.User)
 	}
 	for _, choice := range []struct {
 		flag         string
@@ -185,17 +182,28 @@ func (f LeaseFilter) Missed(all api.Leases) string {
 	return "berth leases lists all of them."
 }
 
+// Holders yields the ids of leases and of waiting requests, with their holders.
+func Holders(all api.Leases) iter.Seq2[string, api.Holder] {
+	return func(yield func(string, api.Holder) bool) {
+		for _, l := range all.Leases {
+			if !yield(l.ID, l.Holder) {
+				return
+			}
+		}
+		for _, w := range all.Waiting {
+			if !yield(w.ID, w.Holder) {
+				return
+			}
+		}
+	}
+}
+
 // LeaseName returns the name of a holder's lease: the id, or USER/ID if several leases
 // or requests in all have the id.
 func LeaseName(id string, h api.Holder, all api.Leases) string {
 	others := 0
-	for _, l := range all.Leases {
-		if l.ID == id {
-			others++
-		}
-	}
-	for _, w := range all.Waiting {
-		if w.ID == id {
+	for other := range Holders(all) {
+		if other == id {
 			others++
 		}
 	}

@@ -23,9 +23,6 @@ type Leases struct {
 	Missed   string // what to do if none of them matches
 }
 
-// Answer returns the answer of the daemon.
-func (s *Leases) Answer() any { return s.Leases }
-
 // Lines writes the tables for a screen.
 func (s *Leases) Lines(to term.Screen) []string {
 	var lines []string
@@ -386,9 +383,6 @@ type Past struct {
 	Filtered bool // the user asked for only some of them
 }
 
-// Answer returns the answer of the daemon.
-func (s *Past) Answer() any { return s.PastLeases }
-
 // Lines writes the table for a screen. A lease has one row for every device.
 func (s *Past) Lines(to term.Screen) []string {
 	if len(s.Leases) == 0 {
@@ -459,9 +453,6 @@ type Strays struct {
 	GPUs GPUs
 }
 
-// Answer returns the answer of the daemon.
-func (s *Strays) Answer() any { return s.Strays }
-
 // Lines writes the table for a screen.
 func (s *Strays) Lines(to term.Screen) []string {
 	if len(s.Orphans)+len(s.Foreign) == 0 {
@@ -506,9 +497,6 @@ type Belonging struct {
 	api.Leases
 	GPUs GPUs
 }
-
-// Answer returns the answer of the daemon.
-func (s *Belonging) Answer() any { return s.Leases }
 
 // reasons explains why a process belongs to a lease, by the word of the API.
 var reasons = map[string]string{

@@ -15,9 +15,6 @@ import (
 // NodesStatus shows the devices of several machines in one table, with their holders.
 type NodesStatus struct{ api.Nodes }
 
-// Answer returns the answers of the machines.
-func (s *NodesStatus) Answer() any { return s.Nodes }
-
 // Lines writes the table for a screen.
 func (s *NodesStatus) Lines(to term.Screen) []string {
 	lines := append(s.fit(to.Width).Lines(to.Width, to.Painter), "")
@@ -51,9 +48,6 @@ type NodesLeases struct {
 	api.Nodes
 	Filtered bool // the user asked for only some of them
 }
-
-// Answer returns the answers of the machines.
-func (s *NodesLeases) Answer() any { return s.Nodes }
 
 // Lines writes the table for a screen.
 func (s *NodesLeases) Lines(to term.Screen) []string {
@@ -132,13 +126,7 @@ func sumOf(all api.Nodes) string {
 		nodes += fmt.Sprintf(" (%d %s)", sum.Silent, words.Form(sum.Silent, "does not answer", "do not answer"))
 	}
 	gpus := words.Count(sum.GPUs, "GPU")
-	var states []string
-	for _, state := range gpu.States() {
-		if n := sum.States[state]; n > 0 {
-			states = append(states, fmt.Sprintf("%d %s", n, state))
-		}
-	}
-	if len(states) > 0 {
+	if states := counted(sum.States, gpu.States()...); len(states) > 0 {
 		gpus += ": " + strings.Join(states, ", ")
 	}
 	return strings.Join([]string{nodes, gpus, words.Count(sum.Leases, "lease"), fmt.Sprintf("%s of %s GiB leased", GiB(sum.Leased), GiB(sum.Total))}, " · ")

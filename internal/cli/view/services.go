@@ -18,9 +18,6 @@ type Services struct {
 	GPUs GPUs
 }
 
-// Answer returns the answer of the daemon.
-func (s *Services) Answer() any { return s.Services }
-
 // Lines writes the table for a screen, and a sentence for each service that a person should
 // know about.
 func (s *Services) Lines(to term.Screen) []string {
@@ -200,12 +197,8 @@ func serviceTotals(all []api.Service) string {
 		counts[s.State]++
 		open, waiting = open+s.Open, waiting+s.Waiting
 	}
-	parts := []string{words.Count(len(all), "service")}
-	for _, state := range []string{"ready", "starting", "returning", "waiting", "closing", "leaving", "parked", "asleep", "away", "failed", "stopped"} {
-		if counts[state] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", counts[state], state))
-		}
-	}
+	parts := append([]string{words.Count(len(all), "service")},
+		counted(counts, "ready", "starting", "returning", "waiting", "closing", "leaving", "parked", "asleep", "away", "failed", "stopped")...)
 	if open > 0 {
 		parts = append(parts, words.Count(open, "open request"))
 	}
@@ -220,9 +213,6 @@ type Service struct {
 	api.Service
 	Indexes GPUs
 }
-
-// Answer returns the answer of the daemon.
-func (s *Service) Answer() any { return s.Service }
 
 // Lines writes the service for a screen.
 func (s *Service) Lines(to term.Screen) []string {

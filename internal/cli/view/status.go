@@ -24,9 +24,6 @@ type Status struct {
 	Local    bool // no daemon measures, and the caller sees these devices itself
 }
 
-// Answer returns the answer of the daemon.
-func (s *Status) Answer() any { return s.StatusAll }
-
 // Lines writes the table for a screen.
 func (s *Status) Lines(to term.Screen) []string {
 	if len(s.GPUs) == 0 {
@@ -395,12 +392,6 @@ func (s *Status) totals() string {
 		used += m.MemoryUsed.Or(0)
 		power += m.Power.Or(0)
 	}
-	var counts []string
-	for _, state := range gpu.States() {
-		if n := states[state]; n > 0 {
-			counts = append(counts, fmt.Sprintf("%d %s", n, state))
-		}
-	}
 	var leased gpu.MiB
 	for _, d := range s.Leasable.GPUs {
 		leased += d.Leased
@@ -411,7 +402,7 @@ func (s *Status) totals() string {
 		memory += ", " + gib(leased) + " leased"
 	}
 	parts := []string{
-		words.Count(len(s.GPUs), "GPU") + given(" on ", term.Clean(s.Host)) + ": " + strings.Join(counts, ", "),
+		words.Count(len(s.GPUs), "GPU") + given(" on ", term.Clean(s.Host)) + ": " + strings.Join(counted(states, gpu.States()...), ", "),
 		memory,
 		fmt.Sprintf("%.0f W", float64(power)),
 		fmt.Sprintf("%d of %s in use", u.TotalActive, words.Count(u.TotalCapacity, "slot")),

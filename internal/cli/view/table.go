@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/berth-gpu/berth/internal/text/term"
@@ -74,4 +75,15 @@ func chosen[T any](all []Column[T], titles ...string) []Column[T] {
 		}
 	}
 	return some
+}
+
+// counted writes how many things are in each state, in the order of the states. It leaves out
+// states in which there are none.
+func counted[S ~string](counts map[S]int, states ...S) (texts []string) {
+	for _, state := range states {
+		if counts[state] > 0 {
+			texts = append(texts, fmt.Sprintf("%d %s", counts[state], state))
+		}
+	}
+	return texts
 }
