@@ -100,17 +100,13 @@ func Ask[T any](ctx context.Context, c *Console, ask func(*client.Client, contex
 // AskByIndex does the same as Ask for an answer that names devices, which people know by
 // their index.
 func AskByIndex[T any](ctx context.Context, c *Console, ask func(*client.Client, context.Context) (T, error), say func(view.GPUs, T, term.Screen) []string) error {
-	return c.With(ctx, func(daemon *client.Client) error {
-		gpus, err := c.Indexes(ctx, daemon)
-		if err != nil {
-			return err
+	var gpus view.GPUs
+	return Ask(ctx, c, func(daemon *client.Client, ctx context.Context) (answer T, err error) {
+		if gpus, err = c.Indexes(ctx, daemon); err != nil {
+			return answer, err
 		}
-		answer, err := ask(daemon, ctx)
-		if err != nil {
-			return err
-		}
-		return c.Answer(answer, say(gpus, answer, c.Screen())...)
-	})
+		return ask(daemon, ctx)
+	}, func(answer T, to term.Screen) []string { return say(gpus, answer, to) })
 }
 
 // lost reports, once per outage, that the daemon went away.

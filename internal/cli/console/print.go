@@ -151,11 +151,19 @@ func NameOf(path string) string {
 	return path
 }
 
-// StateFlag adds the flag that names the state folder, for a command that reads the
-// files of a daemon itself.
-func StateFlag(cmd *cobra.Command, folder *string) {
-	cmd.Flags().StringVar(folder, "state-dir", "", "state `FOLDER` of the daemon (default as configured)")
+// OnState returns a command that works on the files in the state folder of a daemon, which
+// --state-dir names.
+func OnState(con *Console, cmd *cobra.Command, do func(cmd *cobra.Command, folder string, args []string) error) *cobra.Command {
+	folder := cmd.Flags().String("state-dir", "", "state `FOLDER` of the daemon (default as configured)")
 	_ = cmd.MarkFlagDirname("state-dir") // fails only for a flag that does not exist
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		state, err := con.StateDir(*folder)
+		if err != nil {
+			return err
+		}
+		return do(cmd, state, args)
+	}
+	return cmd
 }
 
 // StateDir returns the state folder of the daemon: given, or else that of the daemon that

@@ -131,8 +131,7 @@ func (o *auditOptions) show(ctx context.Context, c *client.Client, query client.
 }
 
 func newAuditVerify(con *console.Console) *cobra.Command {
-	var stateDir string
-	cmd := &cobra.Command{
+	return console.OnState(con, &cobra.Command{
 		Use:   "verify",
 		Short: "Check that no entry of the audit log is missing",
 		Long: `Check that no entry of the audit log is missing, changed or out of order. Each
@@ -143,18 +142,11 @@ something is wrong.
 The command reads the files in the state folder of the daemon, so you need to be
 root or the user that runs the daemon. The daemon may run.`,
 		Example: "  berth audit verify\n  berth audit verify --state-dir /var/lib/berth --json",
-		RunE: func(*cobra.Command, []string) error {
-			state, err := con.StateDir(stateDir)
-			if err != nil {
-				return err
-			}
-			verdict, err := doctor.VerifyAudit(state)
-			if err != nil {
-				return err
-			}
-			return con.Verdict(verdict.Sound, verdict, view.AuditVerdict(verdict, con.Screen())...)
-		},
-	}
-	console.StateFlag(cmd, &stateDir)
-	return cmd
+	}, func(_ *cobra.Command, state string, _ []string) error {
+		verdict, err := doctor.VerifyAudit(state)
+		if err != nil {
+			return err
+		}
+		return con.Verdict(verdict.Sound, verdict, view.AuditVerdict(verdict, con.Screen())...)
+	})
 }

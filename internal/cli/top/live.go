@@ -176,8 +176,9 @@ func (r *runner) tick(ctx context.Context, nodes *console.Nodes) {
 	}
 }
 
-// poll asks the daemon repeatedly.
-func (r *runner) poll(ctx context.Context) {
+// repeat asks repeatedly, each time an interval after the answer or as soon as it is hurried.
+// What ask returns goes to the screen.
+func (r *runner) repeat(ctx context.Context, ask func(ctx context.Context, stirred bool) (tea.Msg, error)) {
 	for {
 		stirred := false
 		select {
@@ -192,38 +193,35 @@ func (r *runner) poll(ctx context.Context) {
 			stirred = true
 		default:
 		}
-		facts, err := r.feed.ask(ctx, &stirred)
+		answer, err := ask(ctx, stirred)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
 			r.send(daemonLost{reason(err)})
-		default:
-			r.send(factsCame{facts})
+			continue
+		}
+		r.send(answer)
+		if r.feed != nil {
 			r.explain(ctx, stirred)
 		}
 	}
 }
 
-// pollNodes asks several machines repeatedly, each time an interval after all have
-// answered.
+// poll asks the only daemon.
+func (r *runner) poll(ctx context.Context) {
+	r.repeat(ctx, func(ctx context.Context, stirred bool) (tea.Msg, error) {
+		facts, err := r.feed.ask(ctx, &stirred)
+		return factsCame{facts}, err
+	})
+}
+
+// pollNodes asks several machines.
 func (r *runner) pollNodes(ctx context.Context, ask func(context.Context) (api.Nodes, error)) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(r.Interval):
-		}
+	r.repeat(ctx, func(ctx context.Context, _ bool) (tea.Msg, error) {
 		all, err := ask(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err != nil:
-			r.send(daemonLost{reason(err)})
-		default:
-			r.send(nodesCame{all})
-		}
-	}
+		return nodesCame{all}, err
+	})
 }
 
 // explain asks why requests wait, after a change and every few seconds.
@@ -334,12 +332,12 @@ func (r *runner) act(ctx context.Context, a tui.Act) (string, error) {
 		}
 		ended, err := c.Cancel(ctx, a.ID, api.Cancel{Fence: a.Fence})
 		return oneLine(gpus.Cancelled(ended, to)), err
-	case "park":
+	case "park", "resume":
 		before, _ := c.Lease(ctx, a.ID)
-		after, err := c.Park(ctx, a.ID, api.Park{Fence: a.Fence})
-		return oneLine(gpus.Parked(view.Moved{Before: before, After: after}, to)), err
-	case "resume":
-		before, _ := c.Lease(ctx, a.ID)
+		if a.Verb == "park" {
+			after, err := c.Park(ctx, a.ID, api.Park{Fence: a.Fence})
+			return oneLine(gpus.Parked(view.Moved{Before: before, After: after}, to)), err
+		}
 		after, err := c.Resume(ctx, a.ID, api.Resume{Fence: a.Fence})
 		return oneLine(gpus.Resumed(view.Moved{Before: before, After: after}, to)), err
 	case "start":

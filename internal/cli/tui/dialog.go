@@ -45,33 +45,27 @@ func (s *State) box(width int) []line {
 
 // helpLines explains the keys and the columns.
 func (s *State) helpLines(width int) []line {
+	const moving, all, zoom, needs = "move; pgup, pgdown, g and G move far", "show everything about what is chosen; esc goes back", "give the pane the whole screen, and back", "list all that needs a person"
 	if s.Several {
 		return facts(" Keys and columns; on several machines berth top only looks", []fact{
-			{"tab, 1, 2", "go to the other pane, to the GPUs, or to the leases"},
-			{"↑ ↓ j k", "move; pgup, pgdown, g and G move far"},
-			{"enter", "show everything about what is chosen; esc goes back"},
+			{"tab, 1, 2", "go to the other pane, to the GPUs, or to the leases"}, {"↑ ↓ j k", moving}, {"enter", all},
 			{"/", "show only GPUs and leases with this text in them: a node, a pod, gpu 2; esc clears it"},
-			{"s, S", "sort the pane by another column; turn the order round"},
-			{"z", "give the pane the whole screen, and back"},
-			{"!", "list all that needs a person"},
-			{"q, ctrl+c", "quit"},
-			{"", " "},
-			{"MEMORY bar", "█ used, ▒ leased beyond that, ░ free"},
-			{"LEASED", "GiB that leases hold there"},
+			{"s, S", "sort the pane by another column; turn the order round"}, {"z", zoom}, {"!", needs}, {"q, ctrl+c", "quit"}, {"", " "},
+			{"MEMORY bar", "█ used, ▒ leased beyond that, ░ free"}, {"LEASED", "GiB that leases hold there"},
 			{"(old)", "the daemon there does not answer: this is what it said last"},
 			{"MEMORY GiB", "of a lease: used/leased; red: it uses more than it leased"},
 		}, width)
 	}
 	list := []fact{
 		{"tab, 1 … 8", "go to the next pane, or to GPUs, leases, queue, events, services, jobs, processes, users; one without a place gets the whole screen, and esc goes back"},
-		{"↑ ↓ j k", "move; pgup, pgdown, g and G move far"},
-		{"enter", "show everything about what is chosen; esc goes back"},
+		{"↑ ↓ j k", moving},
+		{"enter", all},
 		{"mouse", "a click chooses, a click on what is chosen opens it, the wheel moves"},
 		{"/", "show only leases, requests, services, jobs, processes, users and events with this text in them; esc clears it"},
 		{"s, S", "sort leases, or processes, by another column; turn the order round"},
 		{"x", "show the processes under their leases"},
-		{"z", "give the pane the whole screen, and back"},
-		{"!", "list all that needs a person"},
+		{"z", zoom},
+		{"!", needs},
 		{"r", "release the lease that is chosen, or withdraw the request"},
 		{"c", "cancel it: end its programs, and the lease with them; of a job its command"},
 		{"p, u", "park a lease: move its memory to the machine's; resume it"},

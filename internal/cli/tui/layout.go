@@ -78,30 +78,23 @@ func (s *State) layout() []area {
 	return append(areas, area{Events, 0, y, s.Width, events})
 }
 
-// servicesHeight returns how many lines the services take, at most so many, and none if
-// there are no services.
+// paneHeight returns how many lines a pane takes that may show so many rows of all, at most so
+// many lines, and none if there is nothing.
+func paneHeight(rows, all, most int) int {
+	if all == 0 {
+		return 0
+	}
+	return 1 + min(max(1, rows), max(1, most-1))
+}
+
 func (s *State) servicesHeight(most int) int {
-	if len(s.allServices()) == 0 {
-		return 0
-	}
-	return 1 + min(max(1, len(s.services)), max(1, most-1))
+	return paneHeight(len(s.services), len(s.allServices()), most)
 }
 
-// jobsHeight returns the same of the jobs, and usersHeight of the users, if there are
-// several.
-func (s *State) jobsHeight(most int) int {
-	if len(s.allJobs()) == 0 {
-		return 0
-	}
-	return 1 + min(max(1, len(s.jobs)), max(1, most-1))
-}
+func (s *State) jobsHeight(most int) int { return paneHeight(len(s.jobs), len(s.allJobs()), most) }
 
-func (s *State) usersHeight(most int) int {
-	if len(s.users) < 2 {
-		return 0
-	}
-	return 1 + min(len(s.users), max(1, most-1))
-}
+// usersHeight returns the same for users, if there are several.
+func (s *State) usersHeight(most int) int { return paneHeight(len(s.users), len(s.users)/2, most) }
 
 // shown reports whether a pane has a place on the screen.
 func (s *State) shown(p Pane) bool {

@@ -136,7 +136,7 @@ func (s *machine) processOrders() []order[processRow] {
 func (s *State) processColumns() []column[processRow] {
 	return columnsOf(s.processes, nil, itself, []column[processRow]{
 		{title: "GPU", least: 4, most: 4, right: true, cell: func(p processRow, _ int) line { return text(s.index(p.gpu), strong) }},
-		{title: "PID", least: 8, most: 10, cell: func(p processRow, _ int) line { return text(pidCell(p.pid), ordinary) }},
+		{title: "PID", least: 8, most: 10, cell: func(p processRow, _ int) line { return text(view.PID(p.pid), ordinary) }},
 		{title: "USER", least: 6, most: 14, drop: 3, cell: func(p processRow, _ int) line { return text(plain(p.user), ordinary) }},
 		{title: "GPU GiB", least: 8, most: 8, right: true, cell: func(p processRow, _ int) line { return text(gibOr(p.memory), ordinary) }},
 		{title: "LOAD", least: 5, most: 5, right: true, drop: 4, cell: func(p processRow, _ int) line { return text(percent(p.load), ordinary) }},
@@ -150,14 +150,6 @@ func (s *State) processColumns() []column[processRow] {
 		}},
 		{title: "COMMAND", name: "COMMAND " + s.count(len(s.processes), len(s.allProcesses())), least: 14, most: 400, cell: func(p processRow, _ int) line { return text(plain(p.short()), faint) }},
 	})
-}
-
-// pidCell writes the number of a process in a column.
-func pidCell(pid int) string {
-	if pid == 0 {
-		return "-" // of another user
-	}
-	return strconv.Itoa(pid)
 }
 
 // chosenProcess returns the chosen process, or nil if none is chosen.

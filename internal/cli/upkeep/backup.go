@@ -96,9 +96,8 @@ func (o *backing) source(cmd *cobra.Command) (func(io.Writer) error, error) {
 }
 
 func newRestore(con *console.Console) *cobra.Command {
-	var stateDir string
 	var replace bool
-	cmd := &cobra.Command{
+	cmd := console.OnState(con, &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Make the state folder of a daemon from a backup",
 		Long: `Make the state folder from a file that "berth backup" wrote. Stop the daemon
@@ -112,28 +111,22 @@ leases of processes that are gone end. Jobs whose environments are not in the
 backup are held. New leases get fences above all that there were. FILE "-" is
 the standard input.`,
 		Example: "  berth restore berth.tar.gz\n  berth restore --replace berth.tar.gz\n  berth restore --state-dir /srv/berth berth.tar.gz",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			state, err := con.StateDir(stateDir)
+	}, func(cmd *cobra.Command, state string, args []string) error {
+		from := con.In
+		if args[0] != "-" {
+			f, err := os.Open(args[0])
 			if err != nil {
-				return err
+				return console.Unread("read the backup", args[0], err)
 			}
-			from := con.In
-			if args[0] != "-" {
-				f, err := os.Open(args[0])
-				if err != nil {
-					return console.Unread("read the backup", args[0], err)
-				}
-				defer f.Close()
-				from = f
-			}
-			did, err := backup.Restore(interruptible{cmd.Context(), from}, backup.Options{Folder: state, Replace: replace, Machine: backup.Here(), Now: time.Now()})
-			if err != nil {
-				return err
-			}
-			return con.Answer(did, restored(did, con.Screen())...)
-		},
-	}
-	console.StateFlag(cmd, &stateDir)
+			defer f.Close()
+			from = f
+		}
+		did, err := backup.Restore(interruptible{cmd.Context(), from}, backup.Options{Folder: state, Replace: replace, Machine: backup.Here(), Now: time.Now()})
+		if err != nil {
+			return err
+		}
+		return con.Answer(did, restored(did, con.Screen())...)
+	})
 	cmd.Flags().BoolVar(&replace, "replace", false, "replace a state folder that is not empty, and keep it\nunder another name")
 	return cmd
 }
@@ -187,28 +180,20 @@ func newState(con *console.Console) *cobra.Command {
 }
 
 func newStateCheck(con *console.Console) *cobra.Command {
-	var stateDir string
-	cmd := &cobra.Command{
+	return console.OnState(con, &cobra.Command{
 		Use:   "check",
 		Short: "Check every file of the state folder",
 		Long: `Check every file of the state folder: what it is, the version of its format, its
 checksums, and whether berth knows it. The command changes nothing, and the
 daemon may run. The exit code is 1 if something is wrong.`,
 		Example: "  berth state check\n  berth state check --state-dir /var/lib/berth --json",
-		RunE: func(*cobra.Command, []string) error {
-			state, err := con.StateDir(stateDir)
-			if err != nil {
-				return err
-			}
-			if _, err := os.ReadDir(state); err != nil {
-				return console.Hinted(fmt.Errorf("look at the state folder: %w", err), "name the state folder of the daemon: --state-dir DIR")
-			}
-			found := backup.Check(state)
-			return con.Verdict(len(backup.Problems(found)) == 0, found, checked(found, con.Screen())...)
-		},
-	}
-	console.StateFlag(cmd, &stateDir)
-	return cmd
+	}, func(_ *cobra.Command, state string, _ []string) error {
+		if _, err := os.ReadDir(state); err != nil {
+			return console.Hinted(fmt.Errorf("look at the state folder: %w", err), "name the state folder of the daemon: --state-dir DIR")
+		}
+		found := backup.Check(state)
+		return con.Verdict(len(backup.Problems(found)) == 0, found, checked(found, con.Screen())...)
+	})
 }
 
 // checked shows the files of a state folder, and what is wrong with them.

@@ -64,16 +64,17 @@ func readFields(ctx context.Context, con *console.Console, devices string, do fu
 	return do(all)
 }
 
-// completeField offers the fields of the configuration in force that come from a source
-// (from any if it is empty), each with a suffix.
-func completeField(con *console.Console, cmd *cobra.Command, suffix, source string) (offers []string) {
-	for _, f := range console.Known(con, cmd, (*client.Client).ConfigFields).Fields {
-		if source != "" && f.Source != source {
-			continue
+// completeField returns a completion that offers the fields of the configuration in force
+// that come from a source (from any if it is empty), each with a suffix.
+func completeField(con *console.Console, suffix, source string, how cobra.ShellCompDirective) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, _ string) (offers []string, _ cobra.ShellCompDirective) {
+		for _, f := range console.Known(con, cmd, (*client.Client).ConfigFields).Fields {
+			if source == "" || f.Source == source {
+				offers = append(offers, strings.TrimPrefix(f.Field, "gpu.")+suffix+"\t"+term.Clean(f.Doc))
+			}
 		}
-		offers = append(offers, strings.TrimPrefix(f.Field, "gpu.")+suffix+"\t"+term.Clean(f.Doc))
+		return offers, how
 	}
-	return offers
 }
 
 // findField finds a field by its name, with or without the leading "gpu.".
@@ -112,7 +113,7 @@ func newConfigGet(con *console.Console) *cobra.Command {
 			if len(args) > 0 {
 				return nil, console.NoFiles
 			}
-			return completeField(con, cmd, "", ""), console.NoFiles
+			return completeField(con, "", "", console.NoFiles)(cmd, nil, "")
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return readFields(cmd.Context(), con, devices, func(all api.ConfigFields) error {
@@ -143,10 +144,8 @@ device, services.NAME.FIELD and hooks.NAME.FIELD one of a service or a hook.`,
   berth config set devices.GPU-5a9c.temp_critical=88
   berth config set services.embedder.max_memory_mb=8GiB unknown_services=refuse
   berth config set services.embedder.users='[alice, bob]'`,
-		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return completeField(con, cmd, "=", ""), console.NoFiles | cobra.ShellCompDirectiveNoSpace
-		},
-		RunE: func(cmd *cobra.Command, args []string) error { return setFields(cmd.Context(), con, args) },
+		ValidArgsFunction: completeField(con, "=", "", console.NoFiles|cobra.ShellCompDirectiveNoSpace),
+		RunE:              func(cmd *cobra.Command, args []string) error { return setFields(cmd.Context(), con, args) },
 	}
 }
 
@@ -190,9 +189,7 @@ file decides again, or the default. The daemon takes back all the fields or
 none. A section or the name of a service, hook or device stands for all of it.`,
 		Example: `  berth config unset temp_optimal
   berth config unset services.embedder devices.GPU-5a9c`,
-		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return completeField(con, cmd, "", config.SavedAtRunTime), console.NoFiles
-		},
+		ValidArgsFunction: completeField(con, "", config.SavedAtRunTime, console.NoFiles),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for i, field := range args {
 				args[i] = field + "=null"

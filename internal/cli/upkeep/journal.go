@@ -27,41 +27,27 @@ journal, because it would forget leases that somebody holds.`,
 	return cmd
 }
 
-// openJournal finds the journal. The commands about it work on the files themselves,
-// without a daemon.
-func openJournal(con *console.Console, stateDir string) (*doctor.Journal, error) {
-	state, err := con.StateDir(stateDir)
-	if err != nil {
-		return nil, err
-	}
-	return doctor.OpenJournal(state)
-}
-
 func newJournalShow(con *console.Console) *cobra.Command {
-	var stateDir string
-	cmd := &cobra.Command{
+	return console.OnState(con, &cobra.Command{
 		Use:   "show",
 		Short: "Print the records of the journal",
 		Long: `Print every record of the journal, oldest first, up to the damage if there is
 any. The command changes nothing, and the daemon may run.`,
 		Example: "  berth journal show\n  berth journal show --json | jq .record.kind",
-		RunE: func(*cobra.Command, []string) error {
-			j, err := openJournal(con, stateDir)
-			if err != nil {
-				return err
-			}
-			entries, rec, damage := j.Records()
-			if err := showEntries(con, entries); err != nil {
-				return err
-			}
-			if rec.Torn != nil && !con.JSON {
-				fmt.Fprintf(con.Err, "berth: %s ends in the middle of a record that the daemon never confirmed; the next start cuts it off\n", rec.Torn.File)
-			}
-			return damage
-		},
-	}
-	console.StateFlag(cmd, &stateDir)
-	return cmd
+	}, func(_ *cobra.Command, state string, _ []string) error {
+		j, err := doctor.OpenJournal(state)
+		if err != nil {
+			return err
+		}
+		entries, rec, damage := j.Records()
+		if err := showEntries(con, entries); err != nil {
+			return err
+		}
+		if rec.Torn != nil && !con.JSON {
+			fmt.Fprintf(con.Err, "berth: %s ends in the middle of a record that the daemon never confirmed; the next start cuts it off\n", rec.Torn.File)
+		}
+		return damage
+	})
 }
 
 func showEntries(con *console.Console, entries []journal.Entry) error {
@@ -81,8 +67,7 @@ func showEntries(con *console.Console, entries []journal.Entry) error {
 }
 
 func newJournalRepair(con *console.Console) *cobra.Command {
-	var stateDir string
-	cmd := &cobra.Command{
+	return console.OnState(con, &cobra.Command{
 		Use:   "repair",
 		Short: "Make a damaged journal usable again",
 		Long: `Keep the records before the damage, and put the damaged files aside in the same
@@ -92,20 +77,17 @@ them. The journal of jobs is repaired in the same way: jobs that were submitted
 after the damage are forgotten, and their commands run on. Stop the daemon
 first. A sound journal is not changed.`,
 		Example: "  berth journal repair\n  berth journal repair --state-dir /var/lib/berth",
-		RunE: func(*cobra.Command, []string) error {
-			j, err := openJournal(con, stateDir)
-			if err != nil {
-				return err
-			}
-			did, err := j.Repair(keeper.Check())
-			if err != nil {
-				return err
-			}
-			return con.Answer(did, repaired(did, con.Screen())...)
-		},
-	}
-	console.StateFlag(cmd, &stateDir)
-	return cmd
+	}, func(_ *cobra.Command, state string, _ []string) error {
+		j, err := doctor.OpenJournal(state)
+		if err != nil {
+			return err
+		}
+		did, err := j.Repair(keeper.Check())
+		if err != nil {
+			return err
+		}
+		return con.Answer(did, repaired(did, con.Screen())...)
+	})
 }
 
 // repaired says what was damaged in a journal, what was done about it, and what to do

@@ -25,12 +25,7 @@ func (s *Device) Lines(to term.Screen) []string {
 	if !s.Since.IsZero() {
 		state += " for " + words.Age(to.Now.Sub(s.Since))
 	}
-	lines := []string{to.Paint(term.Bold, title) + to.Paint(stateColour(s.State), state)}
-	for _, f := range s.facts(to) {
-		if f.text != "" {
-			lines = append(lines, to.Hang(term.Dim, fmt.Sprintf("  %-13s", f.name), term.Clean(f.text)))
-		}
-	}
+	lines := append([]string{to.Paint(term.Bold, title) + to.Paint(stateColour(s.State), state)}, factLines(s.facts(to), 13, to)...)
 	if len(s.Leases) > 0 {
 		lines = append(lines, "")
 		lines = append(lines, leasesOn(s.Leases, to).Lines(to.Width, to.Painter)...)
@@ -44,6 +39,16 @@ func (s *Device) Lines(to term.Screen) []string {
 
 // fact is one line about a device. A fact with an empty text is left out.
 type fact struct{ name, text string }
+
+// factLines writes facts, behind names of so many columns.
+func factLines(facts []fact, names int, to term.Screen) (lines []string) {
+	for _, f := range facts {
+		if f.text != "" {
+			lines = append(lines, to.Hang(term.Dim, fmt.Sprintf("  %-*s", names, f.name), term.Clean(f.text)))
+		}
+	}
+	return lines
+}
 
 func (s *Device) facts(to term.Screen) []fact {
 	d, m := s.Device, Measured(s.Status)
@@ -165,9 +170,9 @@ func Join(parts ...string) string {
 	return strings.Join(there, ", ")
 }
 
-// pidText writes the number of a process, or a dash for a process of another user,
+// PID writes the number of a process, or a dash for a process of another user,
 // which the daemon does not show.
-func pidText(pid int) string {
+func PID(pid int) string {
 	if pid == 0 {
 		return "-"
 	}
@@ -192,7 +197,7 @@ func processes(sample *gpu.Sample) *term.Table {
 		if p.PID == 0 {
 			name = "another user's"
 		}
-		t.Add(term.Text(pidText(p.PID)), term.Text(string(p.Kind)), term.Text(memory), term.Text(load), term.Text(name))
+		t.Add(term.Text(PID(p.PID)), term.Text(string(p.Kind)), term.Text(memory), term.Text(load), term.Text(name))
 	}
 	return t
 }
@@ -356,7 +361,8 @@ func Check(c api.Check, to term.Screen) []string {
 	if c.Kind == "residue" {
 		head = fmt.Sprintf("GPU %d: %s (%s)", c.Index, term.Clean(c.Reason), took)
 	}
-	lines := []string{to.Hang(verdictColour(c.Verdict), verdictMark(c.Verdict), head)}
+	mark, colour := verdictMark(c.Verdict)
+	lines := []string{to.Hang(colour, mark, head)}
 	if c.Memory > 0 && c.Memory < c.Total*9/10 {
 		lines = append(lines, to.Hang(term.Plain, "  ", fmt.Sprintf("%s of %s could be taken; the rest is leased or in use", c.Memory.Beside(c.Total), c.Total.Beside(c.Memory))))
 	}
@@ -365,7 +371,8 @@ func Check(c api.Check, to term.Screen) []string {
 	}
 	t := &term.Table{Columns: []term.Column{{Title: "  STEP"}, {Title: "VERDICT"}, {Title: "FOUND", Least: 10, Fold: true}}}
 	for _, s := range c.Steps {
-		t.Add(term.Text("  "+strings.ReplaceAll(s.Name, "_", " ")), term.Painted(verdict(s.Verdict), verdictColour(s.Verdict)), term.Text(term.Clean(s.Detail)))
+		_, colour := verdictMark(s.Verdict)
+		t.Add(term.Text("  "+strings.ReplaceAll(s.Name, "_", " ")), term.Painted(verdict(s.Verdict), colour), term.Text(term.Clean(s.Detail)))
 	}
 	if len(t.Rows) == 0 {
 		return lines
@@ -376,22 +383,13 @@ func Check(c api.Check, to term.Screen) []string {
 // verdict writes a verdict for people.
 func verdict(v string) string { return strings.ReplaceAll(v, "_", " ") }
 
-func verdictColour(v string) term.Colour {
+// verdictMark returns the mark of a verdict, and its colour.
+func verdictMark(v string) (mark string, c term.Colour) {
 	switch v {
 	case "passed":
-		return term.Green
+		return "✓ ", term.Green
 	case "failed":
-		return term.Red
+		return "✗ ", term.Red
 	}
-	return term.Yellow
-}
-
-func verdictMark(v string) string {
-	switch v {
-	case "passed":
-		return "✓ "
-	case "failed":
-		return "✗ "
-	}
-	return "! "
+	return "! ", term.Yellow
 }

@@ -297,11 +297,7 @@ const (
 func (s *Job) Lines(to term.Screen) []string {
 	state := jobState(s.Job)
 	lines := []string{to.Paint(term.Bold, term.Clean(s.ID)) + "  " + to.Paint(state.Colour, state.Text+s.since(to.Now))}
-	for _, f := range s.facts(to) {
-		if f.text != "" {
-			lines = append(lines, to.Hang(term.Dim, fmt.Sprintf("  %-11s", f.name), term.Clean(f.text)))
-		}
-	}
+	lines = append(lines, factLines(s.facts(to), 11, to)...)
 	if len(s.Tail) > 0 {
 		lines = append(lines, "", to.Paint(term.Dim, "  the end of its log:"))
 		for _, text := range s.Tail[max(len(s.Tail)-mostTail, 0):] {

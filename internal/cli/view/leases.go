@@ -277,15 +277,7 @@ func QueueColumns(now time.Time) []Column[api.Waiting] {
 
 // LimitWords says what a request waits for, by the limit that keeps it.
 func LimitWords(limit string) string {
-	switch limit {
-	case "":
-		return "a GPU"
-	case "user":
-		return "its user's limit"
-	case "group":
-		return "its group's limit"
-	}
-	return "its service's quota"
+	return cmp.Or(map[string]string{"": "a GPU", "user": "its user's limit", "group": "its group's limit"}[limit], "its service's quota")
 }
 
 // Starts says in a few words when a request will probably be granted.
@@ -461,7 +453,7 @@ func (s *Strays) Lines(to term.Screen) []string {
 	all := slices.Concat(s.Orphans, s.Foreign)
 	t := tableOf(all, []Column[api.Stray]{
 		{term.Column{Title: "GPU"}, func(p api.Stray) term.Cell { return s.GPUs.cell(p.GPU) }},
-		{term.Column{Title: "PID", Right: true}, func(p api.Stray) term.Cell { return term.Text(pidText(p.PID)) }},
+		{term.Column{Title: "PID", Right: true}, func(p api.Stray) term.Cell { return term.Text(PID(p.PID)) }},
 		{term.Column{Title: "PROCESS", Least: 8}, func(p api.Stray) term.Cell { return term.Text(term.Clean(p.Name)) }},
 		{term.Column{Title: "USER", Least: 6}, func(p api.Stray) term.Cell { return term.Text(term.Clean(p.User)) }},
 		{term.Column{Title: "MEMORY", Right: true}, func(p api.Stray) term.Cell {
@@ -518,7 +510,7 @@ func (s *Belonging) Lines(to term.Screen) []string {
 	for _, lease := range s.Leases.Leases {
 		for _, p := range lease.Processes {
 			shown++
-			t.Add(term.Text(term.Clean(lease.ID)), s.GPUs.cell(p.GPU), term.Text(pidText(p.PID)), term.Text(term.Clean(p.Name)),
+			t.Add(term.Text(term.Clean(lease.ID)), s.GPUs.cell(p.GPU), term.Text(PID(p.PID)), term.Text(term.Clean(p.Name)),
 				term.Text(p.Memory.InGiB()), term.Text(cmp.Or(reasons[p.Evidence], term.Clean(p.Evidence))))
 		}
 	}

@@ -222,11 +222,7 @@ func (s *Service) Lines(to term.Screen) []string {
 		since = " for " + serviceAge(s.Service, to.Now)
 	}
 	lines := []string{to.Paint(term.Bold, term.Clean(s.Name)) + "  " + to.Paint(state.Colour, state.Text+since)}
-	for _, f := range s.facts(to) {
-		if f.text != "" {
-			lines = append(lines, to.Hang(term.Dim, fmt.Sprintf("  %-11s", f.name), term.Clean(f.text)))
-		}
-	}
+	lines = append(lines, factLines(s.facts(to), 11, to)...)
 	if s.Failure != nil && len(s.Failure.Log) > 0 {
 		lines = append(lines, "", to.Paint(term.Dim, "  the last lines of its log:"))
 		for _, line := range s.Failure.Log {
@@ -336,15 +332,9 @@ func (s *Service) tokens() string {
 
 // startWord says when a service is started.
 func startWord(start string) string {
-	switch start {
-	case "on_demand":
-		return "when somebody asks for it"
-	case "always":
-		return "as soon as there is room"
-	case "never":
-		return "when a person starts it"
-	}
-	return start
+	return cmp.Or(map[string]string{
+		"on_demand": "when somebody asks for it", "always": "as soon as there is room", "never": "when a person starts it",
+	}[start], start)
 }
 
 // goes says how a service is sent away.
@@ -362,15 +352,7 @@ func (s *Service) goes() string {
 
 // wayWord says how a service goes away.
 func wayWord(way string) string {
-	switch way {
-	case "park":
-		return "parked"
-	case "sleep":
-		return "put to sleep"
-	case "stop":
-		return "stopped"
-	}
-	return way
+	return cmp.Or(map[string]string{"park": "parked", "sleep": "put to sleep", "stop": "stopped"}[way], way)
 }
 
 // took says how long its comings and goings took.
