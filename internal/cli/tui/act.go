@@ -33,54 +33,34 @@ type dialog struct {
 }
 
 // pressAct handles a key that changes something: it asks first.
-func (s *State) pressAct(key string) Want {
+func (s *State) pressAct(key string) {
 	verb := map[string]string{"r": "release", "c": "cancel", "p": "park", "u": "resume", "d": "drain"}[key]
-	if verb == "" {
-		return Want{}
-	}
-	if s.Several {
+	service, request, job, lease, process := s.chosenService(), s.chosenRequest(), s.chosenJob(), s.chosenLease(), s.chosenProcess()
+	switch {
+	case verb == "":
+	case s.Several:
 		s.say(warning, "On several machines berth top only looks. To act, go to the node, or use --url.")
-		return Want{}
-	}
-	if s.Local {
+	case s.Local:
 		s.say(warning, "No daemon runs, so there is nothing to "+verb+". Start one: berth serve")
-		return Want{}
-	}
-	if s.lost != nil {
+	case s.lost != nil:
 		s.say(warning, "The daemon does not answer, so it cannot "+verb+" anything now.")
-		return Want{}
-	}
-	if verb == "drain" {
+	case verb == "drain":
 		s.askDrain()
-		return Want{}
-	}
-	if one := s.chosenService(); one != nil {
-		s.askService(key, one)
-		return Want{}
-	}
-	if w := s.chosenRequest(); w != nil {
-		s.askRequest(verb, w)
-		return Want{}
-	}
-	if j := s.chosenJob(); j != nil {
-		s.askJob(verb, j)
-		return Want{}
-	}
-	l := s.chosenLease()
-	switch p := s.chosenProcess(); {
-	case l == nil && p != nil && p.pid != 0:
-		s.say(warning, fmt.Sprintf("It runs under no lease, so berth does not end it. berth adopt --pid %d puts it under one; kill %d ends it.", p.pid, p.pid))
-		return Want{}
-	case l == nil:
+	case service != nil:
+		s.askService(key, service)
+	case request != nil:
+		s.askRequest(verb, request)
+	case job != nil:
+		s.askJob(verb, job)
+	case lease == nil && process != nil && process.pid != 0:
+		s.say(warning, fmt.Sprintf("It runs under no lease, so berth does not end it. berth adopt --pid %d puts it under one; kill %d ends it.", process.pid, process.pid))
+	case lease == nil:
 		s.say(warning, "Choose a lease first: "+key+" is for leases. Tab goes to them.")
-		return Want{}
+	case verb == "cancel" && s.jobOf(lease) != nil:
+		s.askJob(verb, s.jobOf(lease))
+	default:
+		s.askLease(verb, lease)
 	}
-	if j := s.jobOf(l); j != nil && verb == "cancel" {
-		s.askJob(verb, j)
-		return Want{}
-	}
-	s.askLease(verb, l)
-	return Want{}
 }
 
 // askDrain asks whether to drain the chosen device, or to end its drain.

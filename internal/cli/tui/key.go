@@ -32,7 +32,7 @@ func (s *State) Press(key string) Want {
 			s.help = -1
 		}
 	case s.detail != nil:
-		return s.pressDetail(key)
+		s.pressDetail(key)
 	default:
 		return s.pressList(key)
 	}
@@ -136,7 +136,7 @@ func (s *State) pressList(key string) Want {
 	case "enter":
 		s.open()
 	default:
-		return s.pressAct(key)
+		s.pressAct(key)
 	}
 	return Want{}
 }
@@ -166,7 +166,7 @@ func (s *State) sort() {
 }
 
 // pressDetail handles a key while a detail is shown.
-func (s *State) pressDetail(key string) Want {
+func (s *State) pressDetail(key string) {
 	switch key {
 	case "esc", "q", "enter", "backspace", "left":
 		s.detail = nil
@@ -178,30 +178,16 @@ func (s *State) pressDetail(key string) Want {
 	default:
 		if to := scrolled(s.detail.top, key, s.bodyHeight()); to != s.detail.top {
 			s.detail.top = to
-			return Want{}
+		} else {
+			s.pressAct(key)
 		}
-		return s.pressAct(key)
 	}
-	return Want{}
 }
 
-// scrolled returns the offset of a text after a key.
+// scrolled returns the offset of a text after a key; settle limits it to the end.
 func scrolled(top int, key string, page int) int {
-	switch key {
-	case "up", "k":
-		top--
-	case "down", "j":
-		top++
-	case "pgup", "ctrl+b":
-		top -= page
-	case "pgdown", "ctrl+f", "space":
-		top += page
-	case "home", "g":
-		top = 0
-	case "end", "G":
-		top = 1 << 30 // settle limits it to the end
-	}
-	return max(0, top)
+	by, _ := steps(key, page)
+	return max(0, top+by)
 }
 
 // turn gives the keys to the next visible pane.

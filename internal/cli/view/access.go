@@ -27,16 +27,9 @@ func Tokens(all api.Tokens, to term.Screen) []string {
 		t.Columns = append(t.Columns, term.Column{Title: "AS", Least: 6})
 	}
 	for _, k := range all.Tokens {
-		service := "any"
-		if k.Service != "" {
-			service = term.Clean(k.Service)
-		}
-		created, by := "as configured", "-"
+		service, created, by := cmp.Or(term.Clean(k.Service), "any"), "as configured", cmp.Or(term.Clean(k.By), "-")
 		if !k.Created.IsZero() {
 			created = k.Created.In(to.Now.Location()).Format(time.DateOnly)
-		}
-		if k.By != "" {
-			by = term.Clean(k.By)
 		}
 		used := "never"
 		if !k.Used.IsZero() {
@@ -65,13 +58,7 @@ func expiry(k api.Token, now time.Time) term.Cell {
 
 // TokenCreated describes a new token, without its secret.
 func TokenCreated(k api.Token, to term.Screen) string {
-	text := fmt.Sprintf("%s has the role %s", k.Name, k.Role)
-	if k.Service != "" {
-		text += " for the service " + k.Service
-	}
-	if k.As != "" {
-		text += ", runs jobs as " + k.As
-	}
+	text := fmt.Sprintf("%s has the role %s", k.Name, k.Role) + given(" for the service ", k.Service) + given(", runs jobs as ", k.As)
 	if k.Expires.IsZero() {
 		text += ", and does not expire"
 	} else {
@@ -147,10 +134,7 @@ type Quota struct{ api.Quota }
 
 // Lines writes the table for a screen.
 func (q *Quota) Lines(to term.Screen) []string {
-	head := term.Clean(q.User)
-	if q.Role != "" {
-		head += ", " + term.Clean(q.Role)
-	}
+	head := term.Clean(q.User) + given(", ", term.Clean(q.Role))
 	if len(q.Limits) == 0 {
 		return []string{head + ": no limits."}
 	}
@@ -158,10 +142,7 @@ func (q *Quota) Lines(to term.Screen) []string {
 		{Title: "LIMIT ON", Least: 12}, {Title: "USED", Right: true}, {Title: "OF", Right: true}, {Title: "FROM", Least: 8},
 	}}
 	for _, l := range q.Limits {
-		what := limited(l.Name)
-		if l.Group != "" {
-			what += " of group " + l.Group
-		}
+		what := limited(l.Name) + given(" of group ", l.Group)
 		used := term.Text("-")
 		if l.Used.Known() {
 			used.Text = amountOf(l.Name, l.Used)

@@ -62,11 +62,7 @@ func caredFor(a *api.Alert, now time.Time) string {
 	if k == nil {
 		return "nobody"
 	}
-	text := k.By + " until " + clock(k.Until, now)
-	if k.Comment != "" {
-		text += ": " + k.Comment
-	}
-	return term.Clean(text)
+	return term.Clean(k.By + " until " + clock(k.Until, now) + given(": ", k.Comment))
 }
 
 // Acknowledged says that somebody takes care of alerts, or no longer does.

@@ -81,11 +81,7 @@ func (s *Device) facts(to term.Screen) []fact {
 
 // advice says how fast work should run, and why unless the state says so.
 func (s *Device) advice() string {
-	text := fmt.Sprintf("work at %.0f %% of full speed", s.Multiplier*100)
-	if s.Slower != "" {
-		text += ": " + s.Slower
-	}
-	return text
+	return fmt.Sprintf("work at %.0f %% of full speed", s.Multiplier*100) + given(": ", s.Slower)
 }
 
 func (s *Device) memory(m gpu.Sample) string {
@@ -170,6 +166,14 @@ func Join(parts ...string) string {
 	return strings.Join(there, ", ")
 }
 
+// given returns a text with what comes before it, or "" for an empty one.
+func given(before, text string) string {
+	if text == "" {
+		return ""
+	}
+	return before + text
+}
+
 // PID writes the number of a process, or a dash for a process of another user,
 // which the daemon does not show.
 func PID(pid int) string {
@@ -225,17 +229,11 @@ func Undrained(d api.Drained, _ term.Screen) []string {
 
 // drained says who drains a device, until when and why.
 func drained(d *api.Drain, now time.Time) string {
-	text := "drained"
-	if d.By != "" {
-		text += " by " + term.Clean(d.By)
-	}
+	until := ""
 	if d.Until != nil {
-		text += " until " + clock(*d.Until, now)
+		until = clock(*d.Until, now)
 	}
-	if d.Reason != "" {
-		text += ": " + term.Clean(d.Reason)
-	}
-	return text
+	return "drained" + given(" by ", term.Clean(d.By)) + given(" until ", until) + given(": ", term.Clean(d.Reason))
 }
 
 // clock writes a future time: only the hour if it is within a day.

@@ -534,14 +534,6 @@ func pidWord(pid int) string {
 	return "process " + strconv.Itoa(pid)
 }
 
-// given returns a text with what comes before it, or "" for an empty one.
-func given(before, text string) string {
-	if text == "" {
-		return ""
-	}
-	return before + text
-}
-
 // tasks returns the table of the tasks of a job.
 func (s *Job) tasks(to term.Screen) *term.Table {
 	some := func(title string, has func(api.Job) bool) string {

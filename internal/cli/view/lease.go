@@ -366,9 +366,9 @@ func whereabouts(l api.Lease, to term.Screen) []string {
 		age := words.Age(to.Now.Sub(p.Since))
 		switch l.State {
 		case "parking":
-			add("is being parked" + by(p) + ", for " + age + why(p))
+			add("is being parked" + given(" by ", term.Clean(p.By.User)) + ", for " + age + given(": ", term.Clean(p.Why)))
 		case "parked":
-			text := "has been parked" + by(p) + " for " + age + why(p)
+			text := "has been parked" + given(" by ", term.Clean(p.By.User)) + " for " + age + given(": ", term.Clean(p.Why))
 			if p.Host > 0 {
 				text += "; it takes " + p.Host.String() + " of the machine's memory"
 			}
@@ -418,22 +418,6 @@ func PoolText(p *api.Pool) string {
 		return "nobody has taken any of it, and " + p.Left.String() + " are left"
 	}
 	return fmt.Sprintf("%s taken by %s, %s left", p.Taken.Beside(p.Left), words.Count(p.Leases, "lease"), p.Left.Beside(p.Taken))
-}
-
-// by says who parked a lease.
-func by(p *api.Parking) string {
-	if p.By.User == "" {
-		return ""
-	}
-	return " by " + term.Clean(p.By.User)
-}
-
-// why says why a lease was parked.
-func why(p *api.Parking) string {
-	if p.Why == "" {
-		return ""
-	}
-	return ": " + term.Clean(p.Why)
 }
 
 // parked says how much memory of the machine parked leases take, and lists them.

@@ -433,10 +433,7 @@ func (s *Past) columns(now time.Time) []Column[pastPart] {
 
 // how says how a lease ended, and why if that is known.
 func how(l api.PastLease) string {
-	if l.Why == "" {
-		return term.Clean(l.How)
-	}
-	return term.Clean(l.How + ": " + l.Why)
+	return term.Clean(l.How + given(": ", l.Why))
 }
 
 // Strays shows the processes that use devices under no lease.

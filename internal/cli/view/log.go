@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -28,13 +29,7 @@ func AuditEntry(e api.AuditEntry, to term.Screen) string {
 	case "failed":
 		mark, c = "! ", term.Yellow
 	}
-	text := auditActor(e.Who) + ": " + e.What
-	if object := auditObject(e.Object); object != "" {
-		text += " " + object
-	}
-	if changes := auditChanges(e.Before, e.After); changes != "" {
-		text += ", " + changes
-	}
+	text := auditActor(e.Who) + ": " + e.What + given(" ", auditObject(e.Object)) + given(", ", auditChanges(e.Before, e.After))
 	if e.Outcome != "done" {
 		text += ", " + e.Outcome
 	}
@@ -46,10 +41,7 @@ func AuditEntry(e api.AuditEntry, to term.Screen) string {
 
 // auditActor names the actor and how they called.
 func auditActor(a api.AuditActor) string {
-	user := a.User
-	if user == "" {
-		user = "berth"
-	}
+	user := cmp.Or(a.User, "berth")
 	var how []string
 	if a.Role != "" && a.User != "" {
 		how = append(how, a.Role)
@@ -71,14 +63,7 @@ func auditObject(o api.AuditObject) string {
 	if o.Kind == "" {
 		return ""
 	}
-	text := o.Kind
-	if o.ID != "" {
-		text += " " + o.ID
-	}
-	if o.Owner != "" {
-		text += " of " + o.Owner
-	}
-	return text
+	return o.Kind + given(" ", o.ID) + given(" of ", o.Owner)
 }
 
 // auditChanges lists values before and after, by name.
@@ -152,14 +137,11 @@ func Event(e gpu.Event, to term.Screen) string {
 		mark, c = "✗ ", term.Red
 	}
 	text := string(e.Code) + ": " + term.Clean(e.Text)
-	lease, by := "", ""
-	if e.Lease != "" {
-		lease = "lease " + term.Clean(e.Lease)
-	}
+	by := ""
 	if e.By != (gpu.By{}) {
 		by = "by " + term.Clean(e.By.String())
 	}
-	if about := Join(lease, by); about != "" {
+	if about := Join(given("lease ", term.Clean(e.Lease)), by); about != "" {
 		text += " (" + about + ")"
 	}
 	return to.Hang(c, e.Time.In(to.Now.Location()).Format("Jan _2 15:04:05 ")+mark, text)

@@ -44,11 +44,7 @@ func adviceLines(list []api.Advice, to term.Screen) []string {
 	}
 	lines := []string{to.Paint(term.Bold, "Advice")}
 	for _, a := range list {
-		text := a.Text
-		if a.Command != "" {
-			text += " Next: " + a.Command
-		}
-		lines = append(lines, to.Hang(term.Yellow, "! ", term.Clean(text)))
+		lines = append(lines, to.Hang(term.Yellow, "! ", term.Clean(a.Text+given(" Next: ", a.Command))))
 	}
 	return lines
 }
@@ -296,11 +292,7 @@ func measurements(all api.Measurements, to term.Screen, power bool) *term.Table 
 		t.Columns = append(t.Columns, term.Column{Title: "DREW", Right: true})
 	}
 	for _, m := range all.Measurements {
-		title := m.Name
-		if m.Step != "" {
-			title += " / " + m.Step
-		}
-		t.Add(term.Text(term.Clean(title)), term.Text(term.Clean(m.User)), term.Text(strconv.Itoa(m.Runs)), term.Text(orDash(m.Asked)), term.Text(orDash(m.Peak)),
+		t.Add(term.Text(term.Clean(m.Name+given(" / ", m.Step))), term.Text(term.Clean(m.User)), term.Text(strconv.Itoa(m.Runs)), term.Text(orDash(m.Asked)), term.Text(orDash(m.Peak)),
 			shareCell(m), term.Text(orDash(m.Next)), term.Text(Took(seconds(m.Seconds))), term.Text(words.Age(to.Now.Sub(m.Last))+" ago"), term.Text(optional(m.Drew, "%.0f W")))
 	}
 	return t

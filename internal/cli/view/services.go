@@ -167,10 +167,7 @@ func serviceNote(s api.Service, now time.Time) (string, term.Colour) {
 
 func stoppedBy(s api.Service, now time.Time) string {
 	text := fmt.Sprintf("was stopped by %s %s ago", s.Stopped.By, words.Age(now.Sub(s.Stopped.At)))
-	if s.Stopped.Why != "" {
-		text += ": " + strings.TrimSuffix(s.Stopped.Why, ".")
-	}
-	return text + ". To start it: berth start " + words.Shell(s.Name)
+	return text + given(": ", strings.TrimSuffix(s.Stopped.Why, ".")) + ". To start it: berth start " + words.Shell(s.Name)
 }
 
 // failureOf says how a service failed, and when it is started again.

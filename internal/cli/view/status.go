@@ -328,16 +328,12 @@ func Complaint(d fleet.GPU, now time.Time) (text string, bad bool) {
 	if d.Health == gpu.Unhealthy && d.State != gpu.Unavailable {
 		text += ", unhealthy"
 	}
-	if d.Reason != "" {
-		text += ": " + term.Clean(d.Reason)
-	}
+	text += given(": ", term.Clean(d.Reason))
 	if d.State != gpu.Unavailable {
-		if not := distrust(d.Trust, now); not != "" {
-			text += "; " + not
-		}
+		text += given("; ", distrust(d.Trust, now))
 	}
-	if note := ahead(d.Status); note != "" && d.Node == "" { // forecasts of other machines are not trusted
-		text += "; " + term.Clean(note)
+	if d.Node == "" { // forecasts of other machines are not trusted
+		text += given("; ", term.Clean(ahead(d.Status)))
 	}
 	if d.State == gpu.Unavailable && d.Health == gpu.HealthUnknown && d.Sample != nil {
 		text += fmt.Sprintf(" (last sample %s ago)", words.Age(now.Sub(d.Sample.Time)))
@@ -453,11 +449,7 @@ func (s *Status) needs(to term.Screen) (lines []string) {
 		if n.Severity == gpu.Serious {
 			mark, c = "✗ ", term.Red
 		}
-		text := Need(n, to.Now)
-		if n.Next != "" {
-			text += ". Next: " + term.Clean(n.Next)
-		}
-		lines = append(lines, to.Hang(c, mark, text))
+		lines = append(lines, to.Hang(c, mark, Need(n, to.Now)+given(". Next: ", term.Clean(n.Next))))
 	}
 	return lines
 }
