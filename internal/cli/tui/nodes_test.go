@@ -159,6 +159,7 @@ func TestNodesFramesFit(t *testing.T) {
 			for j := range n.Leases {
 				l := &n.Leases[j]
 				l.ID, l.Claim, l.Pods, l.EnforcedBy, l.Parts[0].Memory = texts.Draw(t, "id"), texts.Draw(t, "claim"), []string{texts.Draw(t, "pod"), texts.Draw(t, "pod")}, texts.Draw(t, "by"), amounts.Draw(t, "memory")
+				l.Parts[0].Measured, l.Parts[0].GPU = gpu.Some(amounts.Draw(t, "measured")), rapid.SampledFrom([]string{"GPU-0", texts.Draw(t, "gpu")}).Draw(t, "on")
 			}
 			if n.Status == nil {
 				continue
@@ -167,6 +168,11 @@ func TestNodesFramesFit(t *testing.T) {
 				d := &n.Status.GPUs[j]
 				d.State, d.Reason, d.Device.Name, d.Device.Index = gpu.State(texts.Draw(t, "state")), texts.Draw(t, "reason"), texts.Draw(t, "device"), int(amounts.Draw(t, "index"))
 				d.Sample.MemoryUsed, d.Sample.Temperature = gpu.Some(amounts.Draw(t, "used")), gpu.Some(gpu.Celsius(rapid.SampledFrom([]float64{-1e308, 50, 1e308}).Draw(t, "heat")))
+				// The page about a device shows what is said of it beside its numbers, which may lack what a daemon always has.
+				d.Trust = rapid.SampledFrom([]*api.Trust{nil, {Phase: "quarantine"}, {Phase: "probation", Withheld: -1}, {Phase: texts.Draw(t, "phase"), Why: texts.Draw(t, "distrust")}}).Draw(t, "trust")
+				d.Outlook = rapid.SampledFrom([]*api.Outlook{nil, {Settles: 1e308, Thresholds: []api.ThresholdForecast{{Threshold: texts.Draw(t, "threshold"), Seconds: gpu.Some(1e308)}}}}).Draw(t, "outlook")
+				d.Throttling = rapid.SampledFrom([]*api.Throttling{nil, {Denied: texts.Draw(t, "denied"), PacedLeases: -5, Share: gpu.Some(1e308)}}).Draw(t, "throttling")
+				d.Sample.Processes = []gpu.Process{{PID: -1, Name: texts.Draw(t, "process"), Memory: gpu.Some(amounts.Draw(t, "of process"))}}
 			}
 		}
 		s := nodesScene(rapid.IntRange(1, 220).Draw(t, "width"), rapid.IntRange(1, 60).Draw(t, "height"), all)
