@@ -55,7 +55,6 @@ type Sum struct {
 	GPUs, Leases  int
 	States        map[gpu.State]int
 	Leased, Total gpu.MiB
-	Power         gpu.Watts
 }
 
 // Sort sorts machines by name, with node-2 before node-10.
@@ -192,11 +191,6 @@ func Add(nodes []api.Node) Sum {
 			continue
 		}
 		sum.Total += Amount(d.Device.MemoryTotal)
-		if d.Sample != nil {
-			if power := d.Sample.Power.Or(0); power > 0 && power < 100_000 { // a plausible power of a device
-				sum.Power += power
-			}
-		}
 	}
 	return sum
 }

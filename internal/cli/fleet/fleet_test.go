@@ -108,13 +108,6 @@ func TestAdd(t *testing.T) {
 	if diff := cmp.Diff(want, Add(two())); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	for power, want := range map[gpu.Watts]gpu.Watts{300: 300, -5: 0, 1e300: 0} {
-		d := device(0, gpu.Optimal)
-		d.Sample = &gpu.Sample{Power: gpu.Some(power)}
-		if got := Add([]api.Node{{Status: &api.StatusAll{GPUs: []api.Status{d}}}}).Power; got != want {
-			t.Errorf("%v W count as %v", power, got)
-		}
-	}
 }
 
 func TestFilter(t *testing.T) {

@@ -13,16 +13,16 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/cli/fleet"
 	"github.com/berth-gpu/berth/internal/cli/view"
 )
 
 type deallocateOptions struct {
-	*console.Console
 	service, gpu, id string
 }
 
 func newDeallocate(con *console.Console) *cobra.Command {
-	o := &deallocateOptions{Console: con}
+	o := &deallocateOptions{}
 	cmd := &cobra.Command{
 		Use:   "deallocate SERVICE [GPU]",
 		Short: "End the lease of a service",
@@ -37,33 +37,28 @@ lease over several GPUs ends on all of them. A pool is found by its name.`,
 			return con.Services()(cmd, args, part)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.service = args[0]
-			if len(args) > 1 {
-				o.gpu = args[1]
-			}
-			return o.run(cmd.Context())
+			o.service, o.gpu = args[0], strings.Join(args[1:], "") // none, or one
+			return console.AskByIndex(cmd.Context(), con, o.release, view.GPUs.Ended)
 		},
 	}
 	cmd.Flags().StringVar(&o.id, "id", "", "`NAME` of the lease, if the service has several")
 	return cmd
 }
 
-func (o *deallocateOptions) run(ctx context.Context) error {
-	return console.AskByIndex(ctx, o.Console, func(c *client.Client, ctx context.Context) (api.Ended, error) {
-		l, err := o.find(ctx, c)
-		if err != nil {
-			return api.Ended{}, err
-		}
-		if uid, known := l.Holder.UID.Get(); !known || uid != os.Getuid() {
-			c = c.Of(l.Holder.User)
-		}
-		return c.Release(ctx, l.ID, l.Fence)
-	}, view.GPUs.Ended)
+func (o *deallocateOptions) release(c *client.Client, ctx context.Context) (api.Ended, error) {
+	l, err := o.find(ctx, c)
+	if err != nil {
+		return api.Ended{}, err
+	}
+	if uid, known := l.Holder.UID.Get(); !known || uid != os.Getuid() {
+		c = c.Of(l.Holder.User)
+	}
+	return c.Release(ctx, l.ID, l.Fence)
 }
 
 // find returns the only lease that matches the arguments.
 func (o *deallocateOptions) find(ctx context.Context, c *client.Client) (api.Lease, error) {
-	filter := view.LeaseFilter{Services: []string{o.service}}
+	filter := view.LeaseFilter{Filter: fleet.Filter{Services: []string{o.service}}}
 	if o.gpu != "" {
 		device, err := c.Status(ctx, o.gpu)
 		if err != nil {
@@ -98,7 +93,7 @@ func (o *deallocateOptions) noneFound(all api.Leases) error {
 		what = fmt.Sprintf("%s, as %s,", o.service, o.id)
 	}
 	problem := &api.Problem{Status: 404, Code: "unknown_allocation", Detail: fmt.Sprintf("%s has no lease%s.", what, o.there())}
-	filter := view.LeaseFilter{Services: []string{o.service}}
+	filter := view.LeaseFilter{Filter: fleet.Filter{Services: []string{o.service}}}
 	if len(filter.Apply(all).Leases) > 0 {
 		return console.Hinted(problem, "find its leases: berth leases --service "+words.Shell(o.service))
 	}

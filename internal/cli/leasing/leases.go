@@ -11,7 +11,6 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/cli/console"
-	"github.com/berth-gpu/berth/internal/cli/fleet"
 	"github.com/berth-gpu/berth/internal/cli/view"
 )
 
@@ -94,10 +93,9 @@ func (o *leasesOptions) runAcross(ctx context.Context) error {
 		return err
 	}
 	defer nodes.Close()
-	filter := fleet.Filter{Services: o.filter.Services, Users: o.filter.Users}
 	return o.TellNodes(ctx, o.across.Interval(o.watch), nodes, func(all api.Nodes) console.Shown {
-		some := filter.Apply(all)
-		return console.Shown{Answer: some, Lines: (&view.NodesLeases{Nodes: some, Filtered: filter.Any()}).Lines}
+		some := o.filter.Filter.Apply(all)
+		return console.Shown{Answer: some, Lines: (&view.NodesLeases{Nodes: some, Filtered: o.filter.Any()}).Lines}
 	})
 }
 

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -134,23 +135,13 @@ func (s *State) Take(f Facts) {
 			s.curves[uuid] = s.curves[uuid].add(pointOf(sample))
 		}
 	}
-	if f.Available != nil {
-		s.facts.Available = f.Available
-	}
+	s.facts.Available, s.facts.Strays = cmp.Or(f.Available, s.facts.Available), cmp.Or(f.Strays, s.facts.Strays)
+	s.facts.Services, s.facts.Jobs = cmp.Or(f.Services, s.facts.Services), cmp.Or(f.Jobs, s.facts.Jobs)
 	if f.Leases != nil || f.Refused != "" {
 		s.facts.Leases, s.facts.Refused = f.Leases, f.Refused
 	}
 	if s.parts = nil; s.facts.Leases != nil {
 		s.parts = fleet.Leases([]api.Node{view.NodeOf(s.facts.Leases.Leases, s.indexes())})
-	}
-	if f.Strays != nil {
-		s.facts.Strays = f.Strays
-	}
-	if f.Services != nil {
-		s.facts.Services = f.Services
-	}
-	if f.Jobs != nil {
-		s.facts.Jobs = f.Jobs
 	}
 	if f.Programs != nil {
 		s.facts.Programs = f.Programs

@@ -126,13 +126,12 @@ func Holder(h api.Holder) string {
 // LeaseFilter selects leases and requests. A field selects those with one of its values,
 // and all if it has none.
 type LeaseFilter struct {
-	Services []string
-	Users    []string
-	GPUs     []string // UUIDs
+	fleet.Filter
+	GPUs []string // UUIDs
 }
 
 // Any reports whether the filter selects only some.
-func (f LeaseFilter) Any() bool { return len(f.Services)+len(f.Users)+len(f.GPUs) > 0 }
+func (f LeaseFilter) Any() bool { return f.Filter.Any() || len(f.GPUs) > 0 }
 
 // Apply returns the leases and requests that match. A waiting request is on no device
 // yet.
@@ -143,20 +142,16 @@ func (f LeaseFilter) Apply(all api.Leases) api.Leases {
 	}
 	for _, l := range all.Leases {
 		on := slices.ContainsFunc(l.Parts, func(p api.LeasePart) bool { return slices.Contains(f.GPUs, p.GPU) })
-		if f.holder(l.Holder) && (len(f.GPUs) == 0 || on) {
+		if f.Matches(l.Holder) && (len(f.GPUs) == 0 || on) {
 			chosen.Leases = append(chosen.Leases, l)
 		}
 	}
 	for _, w := range all.Waiting {
-		if f.holder(w.Holder) && len(f.GPUs) == 0 {
+		if f.Matches(w.Holder) && len(f.GPUs) == 0 {
 			chosen.Waiting = append(chosen.Waiting, w)
 		}
 	}
 	return chosen
-}
-
-func (f LeaseFilter) holder(h api.Holder) bool {
-	return fleet.Filter{Services: f.Services, Users: f.Users}.Matches(h)
 }
 
 // Missed says what to do if nothing matches: which service or user was probably meant, or

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/cli/fleet"
 )
 
 func TestLeaseFilter(t *testing.T) {
@@ -22,12 +23,12 @@ func TestLeaseFilter(t *testing.T) {
 		want   []string
 	}{
 		{LeaseFilter{}, []string{"a", "b", "w"}},
-		{LeaseFilter{Services: []string{"embedder"}}, []string{"a", "w"}},
-		{LeaseFilter{Users: []string{"bob"}}, []string{"b"}},
+		{LeaseFilter{Filter: fleet.Filter{Services: []string{"embedder"}}}, []string{"a", "w"}},
+		{LeaseFilter{Filter: fleet.Filter{Users: []string{"bob"}}}, []string{"b"}},
 		{LeaseFilter{GPUs: []string{"GPU-1"}}, []string{"b"}},
-		{LeaseFilter{GPUs: []string{"GPU-0"}, Users: []string{"ann"}}, []string{"a"}},
-		{LeaseFilter{Services: []string{"embedder"}, Users: []string{"bob"}}, nil},
-		{LeaseFilter{Services: []string{"embedder", "trainer"}}, []string{"a", "b", "w"}},
+		{LeaseFilter{GPUs: []string{"GPU-0"}, Filter: fleet.Filter{Users: []string{"ann"}}}, []string{"a"}},
+		{LeaseFilter{Filter: fleet.Filter{Services: []string{"embedder"}, Users: []string{"bob"}}}, nil},
+		{LeaseFilter{Filter: fleet.Filter{Services: []string{"embedder", "trainer"}}}, []string{"a", "b", "w"}},
 		{LeaseFilter{GPUs: []string{"GPU-1", "GPU-0"}}, []string{"a", "b"}},
 	} {
 		var got []string
