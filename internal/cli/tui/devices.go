@@ -83,13 +83,14 @@ func (s *State) deviceColumns() []column[fleet.Row] {
 		{title: "SLOTS", least: 5, most: 5, drop: 3},
 	}
 	if s.Several {
-		for i, narrow := range []column[fleet.Row]{
-			{least: 3, most: 3}, {least: 6, most: 20, drop: 4, fitted: true}, {least: 9, most: 17, fitted: true, whole: 17}, {least: 5, most: 5, right: true},
-			{least: 10, most: 30}, {least: 5, most: 5, right: true, drop: 1}, {least: 6, most: 6, drop: 3}, {least: 5, most: 5, drop: 2},
-		} {
-			c := &columns[i]
-			narrow.title, narrow.tone, narrow.cell = c.title, c.tone, c.cell
-			*c = narrow
+		narrow := map[string]column[fleet.Row]{
+			"GPU": {least: 3, most: 3}, "NAME": {least: 6, most: 20, drop: 4, fitted: true}, "STATE": {least: 9, most: 17, fitted: true, whole: 17},
+			"LOAD": {least: 5, most: 5, right: true}, "MEMORY GiB": {least: 10, most: 30}, "TEMP": {least: 5, most: 5, right: true, drop: 1},
+			"POWER": {least: 6, most: 6, drop: 3}, "SLOTS": {least: 5, most: 5, drop: 2},
+		}
+		for i, c := range columns {
+			columns[i] = narrow[c.title]
+			columns[i].title, columns[i].tone, columns[i].cell = c.title, c.tone, c.cell
 		}
 		columns = slices.Insert(columns, 5, column[fleet.Row]{title: "LEASED", least: 7, most: 7})
 		columns = slices.Insert(columns, 0, column[fleet.Row]{title: "NODE", least: 8, most: 40, fitted: true, whole: 16, tone: strong})

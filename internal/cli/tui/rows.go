@@ -156,7 +156,7 @@ func (s *State) leaseRows() []row {
 	var rows []row
 	for i := range s.parts {
 		p := &s.parts[i]
-		if s.matches(s.leaseWords(p)...) {
+		if s.filter == "" || s.matches(s.leaseWords(p)...) {
 			rows = append(rows, row{key: partKey(p), lease: &p.Lease, part: p})
 		}
 	}

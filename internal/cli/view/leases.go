@@ -60,11 +60,11 @@ func (s *Leases) held(to term.Screen) *term.Table {
 		return t
 	}
 	holder, poor := map[string]int{"HOLDER": 25}, []string{"ENERGY", "ENFORCED", "AGE", "HOLDER"}
-	if t := table(true, layout{least: holder}, layout{poor[:1], holder, 0, 0}, layout{poor[:2], holder, 0, 0}, layout{poor[:3], holder, 0, 0},
-		layout{poor[:3], map[string]int{"ID": 16, "HOLDER": 25}, 0, 0}); t.Fits(to.Width) {
+	if t := table(true, layout{least: holder}, layout{without: poor[:1], least: holder}, layout{without: poor[:2], least: holder}, layout{without: poor[:3], least: holder},
+		layout{without: poor[:3], least: map[string]int{"ID": 16, "HOLDER": 25}}); t.Fits(to.Width) {
 		return t
 	}
-	return table(false, layout{poor, map[string]int{"ID": 20}, 0, 0}, layout{poor, map[string]int{"ID": 8}, 0, 0})
+	return table(false, layout{without: poor, least: map[string]int{"ID": 20}}, layout{without: poor, least: map[string]int{"ID": 8}})
 }
 
 // parts returns the parts of the leases on the devices. A lease on none has no row. If short
