@@ -140,9 +140,9 @@ func (o *submitOptions) fill(cmd *cobra.Command, args []string) error {
 	if o.Remote() {
 		return console.Usage("submit needs the daemon of this machine, because it sends folders, files and variables of this one: leave out --url and BERTH_URL. With a token that is bound to a user, programs submit from elsewhere by POST /api/jobs")
 	}
-	o.job.Command = command
+	o.job.Command, o.job.Name, o.job.Compute, o.job.Lease = command, o.launch.Name, o.launch.Compute, o.launch.LeaseRequest
 	o.Unnoticed(cmd, args)
-	for _, step := range []func() error{o.fillLease, o.fillPlace, o.fillTasks, o.fillTimes} {
+	for _, step := range []func() error{o.fillPlace, o.fillTasks, o.fillTimes} {
 		if err := step(); err != nil {
 			return console.Usage("%v", err)
 		}
@@ -187,13 +187,6 @@ func (o *submitOptions) script(cmd *cobra.Command, args []string) ([]string, err
 		return nil, console.Usage("%v", err)
 	}
 	return command, nil
-}
-
-// fillLease sets what the tasks lease.
-func (o *submitOptions) fillLease() error {
-	o.job.Name, o.job.Compute = o.launch.Name, o.launch.Compute
-	o.job.Lease = o.launch.LeaseRequest
-	return nil
 }
 
 // fillPlace sets where and with what the command runs.
