@@ -102,14 +102,19 @@ type notice struct {
 
 func (n *notice) say(e api.Explanation) {
 	place := fmt.Sprintf("number %d in the queue: %s", e.Position, n.gpus.Why(e))
+	n.show(fmt.Sprintf("%s waits %s, %s", term.Clean(n.id), words.Age(n.Now().Sub(n.since)), place),
+		fmt.Sprintf("%s waits, %s", term.Clean(n.id), place), e.Position != n.position)
+	n.position = e.Position
+}
+
+// show draws a line on a terminal, and elsewhere writes another one if it says something new.
+func (n *notice) show(line, elsewhere string, new bool) {
 	if width, ok := n.LiveWidth(); ok {
 		const interrupt = 3 // the terminal writes ^C after the line, which must not begin a new line
-		line := fmt.Sprintf("%s waits %s, %s", term.Clean(n.id), words.Age(n.Now().Sub(n.since)), place)
 		n.live.Draw(term.Cut(line, width-interrupt))
-	} else if e.Position != n.position {
-		fmt.Fprintf(n.Err, "berth: %s waits, %s\n", term.Clean(n.id), place)
+	} else if new {
+		fmt.Fprintln(n.Err, "berth: "+elsewhere)
 	}
-	n.position = e.Position
 }
 
 // unanswered says that the daemon does not answer.
@@ -177,11 +182,6 @@ func (p *progress) look(ctx context.Context) {
 		}
 		return
 	}
-	if width, ok := p.LiveWidth(); ok {
-		const interrupt = 3 // the terminal writes ^C after it
-		p.live.Draw(term.Cut(text, width-interrupt))
-	} else if l.State != p.state {
-		fmt.Fprintln(p.Err, "berth: "+text)
-	}
+	p.show(text, text, l.State != p.state)
 	p.state = l.State
 }
