@@ -58,7 +58,7 @@ func (s *State) leaseColumns() []column[row] {
 		{title: "PROGRAM", least: 12, most: 36, drop: 5, cell: func(r row, _ int) line { return program(r) }},
 	}
 	if s.Several { // which do not tell what runs there
-		columns[0] = column[row]{title: "LEASE", least: 14, most: 40, drop: 1, fitted: true}
+		columns[0] = column[row]{title: "LEASE", least: 14, most: 40, drop: 1, fitted: true, whole: 20}
 		columns = columns[:len(columns)-1]
 		if s.hasPods() {
 			columns = slices.Insert(columns, 0, column[row]{title: "POD", least: 16, most: 50, fitted: true, cell: func(r row, width int) line {
@@ -68,7 +68,7 @@ func (s *State) leaseColumns() []column[row] {
 				return text(fewIn(view.Pods(r.part.PodLease), width), ordinary)
 			}})
 		}
-		columns = slices.Insert(columns, 0, column[row]{title: "NODE", name: s.leaseCount(), least: 12, most: 40, fitted: true, tone: strong})
+		columns = slices.Insert(columns, 0, column[row]{title: "NODE", name: s.leaseCount(), least: 12, most: 40, fitted: true, whole: 24, tone: strong})
 	}
 	columns = columnsOf(s.leases, view.LeaseColumns(s.Now), func(r row) (fleet.Part, bool) {
 		if r.part == nil {

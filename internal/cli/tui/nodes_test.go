@@ -126,6 +126,18 @@ func TestNodesOnlyLook(t *testing.T) {
 	}
 }
 
+// The names of machines and of leases are whole in a usual terminal: other columns go first.
+func TestNodesNamesAreWhole(t *testing.T) {
+	all := someNodes(2)
+	const name = "gpu-server.example.com"
+	all.Nodes[0].Name, all.Nodes[0].Driver, all.Nodes[1].Driver, all.Nodes[0].Leases[0].Claim = name, "", "", "embedder-of-today"
+	s := nodesScene(80, 24, all)
+	leases := s.Frame()[slices.IndexFunc(s.Frame(), func(l string) bool { return strings.Contains(l, "LEASES") }):]
+	if !slices.ContainsFunc(leases, func(l string) bool { return strings.Contains(l, name+" ") && strings.Contains(l, "embedder-of-today ") }) {
+		t.Errorf("a name is cut:\n%s", strings.Join(leases, "\n"))
+	}
+}
+
 // The choice stays on its row when others come and go.
 func TestNodesChoice(t *testing.T) {
 	s := nodesScene(80, 24, someNodes(4), "down", "down", "down", "down", "down") // node-4, GPU 0
