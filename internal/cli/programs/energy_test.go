@@ -23,7 +23,8 @@ func TestEnergyOfABatch(t *testing.T) {
 		want   gpu.Opt[gpu.Joules]
 	}{
 		"two workers and a stranger": {ours, []api.PastLease{used(1, 100), used(2, 50), used(9, 999), {Fence: 3}}, nil, gpu.Some(gpu.Joules(150))},
-		"nothing was measured":       {ours, []api.PastLease{{Fence: 1}}, nil, gpu.Opt[gpu.Joules]{}},
+		"nothing was measured":       {ours, []api.PastLease{{Fence: 1}, {Fence: 2}, {Fence: 3}}, nil, gpu.Opt[gpu.Joules]{}},
+		"one lease is forgotten":     {ours, []api.PastLease{used(1, 100), used(2, 50)}, nil, gpu.Opt[gpu.Joules]{}},
 		"the daemon is away":         {ours, []api.PastLease{used(1, 100)}, errors.New("away"), gpu.Opt[gpu.Joules]{}},
 		"no worker had a place":      {nil, []api.PastLease{used(1, 100)}, nil, gpu.Opt[gpu.Joules]{}},
 	} {

@@ -338,12 +338,12 @@ const (
 	// billPatience is how long the daemon may take to report the energy that the
 	// workers used. The end of the run waits for it.
 	billPatience = 2 * time.Second
-	// mostPast is how many ended leases the daemon keeps.
+	// mostPast is how many ended leases the daemon keeps. Of one user it keeps fewer.
 	mostPast = 2000
 )
 
 // energy returns the energy used by workers whose leases have ended. It is absent if
-// the daemon does not know it.
+// the daemon does not know it, or has forgotten some of the leases.
 func (p *places) energy(ctx context.Context) gpu.Opt[gpu.Joules] {
 	var used gpu.Opt[gpu.Joules]
 	var fences map[uint64]bool
@@ -362,6 +362,10 @@ func (p *places) energy(ctx context.Context) gpu.Opt[gpu.Joules] {
 		if joules, known := l.Energy.Get(); known && fences[l.Fence] {
 			used = gpu.Some(used.Or(0) + joules)
 		}
+		delete(fences, l.Fence)
+	}
+	if len(fences) > 0 {
+		return gpu.Opt[gpu.Joules]{}
 	}
 	return used
 }
