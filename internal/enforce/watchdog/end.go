@@ -29,10 +29,10 @@ func (w *Watchdog) Run(ctx context.Context) {
 		case <-w.work:
 		}
 		w.mu.Lock()
-		errands := w.errands
-		w.errands = nil
+		todo := w.todo
+		w.todo = nil
 		w.mu.Unlock()
-		for _, do := range errands {
+		for _, do := range todo {
 			group.Go(func() {
 				defer w.faults.Catch("", "ending processes that must not go on", func(error) {}) // the next sample or the book asks for it again
 				do(ctx)
@@ -41,9 +41,9 @@ func (w *Watchdog) Run(ctx context.Context) {
 	}
 }
 
-// add hands an errand to Run. The caller holds mu.
-func (w *Watchdog) add(errand func(context.Context)) {
-	w.errands = append(w.errands, errand)
+// add hands a function to Run. The caller holds mu.
+func (w *Watchdog) add(do func(context.Context)) {
+	w.todo = append(w.todo, do)
 	select {
 	case w.work <- struct{}{}:
 	default: // Run is going to look anyway
@@ -130,7 +130,7 @@ func (w *Watchdog) leftAlone(spared []process.ID) string {
 	return lease.LeftAlone(w.processes.Describe(spared))
 }
 
-// endStranger returns the errand that ends a process under no lease. It does not try
+// endStranger returns the function that ends a process under no lease. It does not try
 // again to end a process that it could not end. The caller holds mu.
 func (w *Watchdog) endStranger(on gpu.Device, s Stranger) func(context.Context) {
 	policy, grace := "gpu.foreign is "+w.settings.GPU.Foreign, w.settings.Optimization.DeallocationTimeout

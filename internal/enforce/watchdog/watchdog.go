@@ -104,7 +104,7 @@ type Watchdog struct {
 	record    func(api.AuditEntry)
 	minds     func(process.ID) bool
 	faults    *fault.Faults
-	work      chan struct{} // has room for one value, sent when errands grows
+	work      chan struct{} // has room for one value, sent when todo grows
 
 	mu       sync.Mutex // guards what follows
 	settings *config.Config
@@ -114,7 +114,7 @@ type Watchdog struct {
 	then     map[uint64]func() // by fence, while the users of a lease are being ended: what has to follow, with mu held; nil if nothing
 	stopped  map[uint64]stopped
 	ended    []Ending // whose processes were ended by a policy, the newest at the end
-	errands  []func(context.Context)
+	todo     []func(context.Context)
 }
 
 // device holds what was noticed on one device and is not over yet.

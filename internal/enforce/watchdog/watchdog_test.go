@@ -408,8 +408,8 @@ func TestStaleSampleTellsNothing(t *testing.T) {
 	for range 3 {
 		w.Look(gpuA, at, over(5000), nil)
 	}
-	if got := world.codes(); got != "lease_over_limit" || len(w.errands) > 0 {
-		t.Errorf("events: %s; %d to be ended", got, len(w.errands))
+	if got := world.codes(); got != "lease_over_limit" || len(w.todo) > 0 {
+		t.Errorf("events: %s; %d to be ended", got, len(w.todo))
 	}
 }
 
@@ -422,8 +422,8 @@ func TestStrangerThatComesAndGoes(t *testing.T) {
 		w.Look(gpuA, world.next(), nil, []Stranger{{ID: pid(7)}})
 		w.Look(gpuA, world.next(), nil, nil)
 	}
-	if got := world.codes(); got != "foreign_use" || len(w.errands) > 0 {
-		t.Errorf("events: %s; %d to be ended", got, len(w.errands))
+	if got := world.codes(); got != "foreign_use" || len(w.todo) > 0 {
+		t.Errorf("events: %s; %d to be ended", got, len(w.todo))
 	}
 }
 
@@ -435,14 +435,14 @@ func TestStrangerOfAPod(t *testing.T) {
 	w := world.watchdog(Warn, Kill)
 	for first := world.next(); world.sampled.Sub(first) < joining; {
 		w.Look(gpuA, world.sampled, nil, []Stranger{{ID: pid(7), Pod: "5f3c"}})
-		if len(w.errands) > 0 {
+		if len(w.todo) > 0 {
 			t.Fatalf("ended after %s", world.sampled.Sub(first))
 		}
 		world.next()
 	}
 	w.Look(gpuA, world.sampled, nil, []Stranger{{ID: pid(7), Pod: "5f3c"}})
-	if got := world.codes(); got != "foreign_use" || len(w.errands) != 1 {
-		t.Errorf("events: %s; %d to be ended", got, len(w.errands))
+	if got := world.codes(); got != "foreign_use" || len(w.todo) != 1 {
+		t.Errorf("events: %s; %d to be ended", got, len(w.todo))
 	}
 }
 

@@ -5,26 +5,26 @@ import (
 	"sync"
 )
 
-// Limiter limits how many errands of one user are under way at a time. The zero value is
+// Limiter limits how many calls of one user are under way at a time. The zero value is
 // ready once Most is set.
 type Limiter struct {
 	Most int // of one user
 
 	mu     sync.Mutex
-	byUser map[int]*Errands
+	byUser map[int]*Calls
 }
 
-// Errands counts the errands of one user.
-type Errands struct {
+// Calls counts the calls of one user.
+type Calls struct {
 	limiter  *Limiter
 	uid      int
 	underWay chan struct{} // has room for each that may be under way
 	here     int           // how many are under way or wait; guarded by Limiter.mu
 }
 
-// Begin waits until another errand of a user may be under way. It returns an
-// error if ctx ends first. The caller calls End when the errand is done.
-func (l *Limiter) Begin(ctx context.Context, uid int) (*Errands, error) {
+// Begin waits until another call of a user may be under way. It returns an
+// error if ctx ends first. The caller calls End when the call is done.
+func (l *Limiter) Begin(ctx context.Context, uid int) (*Calls, error) {
 	e := l.join(uid)
 	select {
 	case e.underWay <- struct{}{}:
@@ -35,27 +35,27 @@ func (l *Limiter) Begin(ctx context.Context, uid int) (*Errands, error) {
 	}
 }
 
-// End lets the next errand of the user begin.
-func (e *Errands) End() {
+// End lets the next call of the user begin.
+func (e *Calls) End() {
 	<-e.underWay
 	e.leave()
 }
 
-// Len returns how many users have errands.
+// Len returns how many users have calls.
 func (l *Limiter) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.byUser)
 }
 
-func (l *Limiter) join(uid int) *Errands {
+func (l *Limiter) join(uid int) *Calls {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.byUser[uid]
 	if e == nil {
-		e = &Errands{limiter: l, uid: uid, underWay: make(chan struct{}, l.Most)}
+		e = &Calls{limiter: l, uid: uid, underWay: make(chan struct{}, l.Most)}
 		if l.byUser == nil {
-			l.byUser = map[int]*Errands{}
+			l.byUser = map[int]*Calls{}
 		}
 		l.byUser[uid] = e
 	}
@@ -64,7 +64,7 @@ func (l *Limiter) join(uid int) *Errands {
 }
 
 // leave forgets the user if nothing else of theirs is here.
-func (e *Errands) leave() {
+func (e *Calls) leave() {
 	e.limiter.mu.Lock()
 	defer e.limiter.mu.Unlock()
 	if e.here--; e.here == 0 {

@@ -5,10 +5,10 @@
 // places, and while several users ask, one who takes more than a fair share of the
 // time rests. So a queue outlives its requests: it remembers what they took.
 //
-// Limiter is for errands of the ledger, which mostly wait for the disk. It counts
-// those under way and measures no time: an errand shares its write with others, and
+// Limiter is for calls of the ledger, which mostly wait for the disk. It counts
+// those under way and measures no time: a call shares its write with others, and
 // a user who rested for the time of a slow disk would keep the next write from being
-// shared. There is nothing to remember, so it forgets a user with the last errand.
+// shared. There is nothing to remember, so it forgets a user with the last call.
 package fair
 
 import (

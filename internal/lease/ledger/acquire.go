@@ -70,7 +70,7 @@ func status(err error) string {
 // acquiring is a request on its way through Acquire. Requests are large, so the ledger
 // uses it again.
 type acquiring struct {
-	asked   lease.Request // as the caller made it, because the errand may run twice
+	asked   lease.Request // as the caller made it, because the call may run twice
 	request lease.Request // as the ledger admits it
 	found   Found
 	waiter  *waiter
@@ -235,7 +235,7 @@ func (s *state) adjust(held *lease.Lease, r *lease.Request, now time.Time) (Foun
 		}
 		found.Lease = e.After
 	}
-	s.answered[held.Fence] = true // even if the journal refuses the errand: it may be asked again
+	s.answered[held.Fence] = true // even if the journal refuses the call: it may be asked again
 	return found, nil
 }
 
@@ -315,7 +315,7 @@ func (l *Ledger) decide(r *lease.Request, now time.Time) (granted *lease.Lease, 
 	}
 	granted, err = l.place(waits, l.aheadOf(waits), now)
 	if granted == nil && err == nil {
-		err = l.whyNot(waits) // the error undoes the errand, which takes the request out of the queue
+		err = l.whyNot(waits) // the error undoes the call, which takes the request out of the queue
 	}
 	return granted, nil, err
 }

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// maxBatch is the largest number of errands that share one write to the journal.
+	// maxBatch is the largest number of calls that share one write to the journal.
 	// Batches grow by themselves while the clerk waits for the disk; the limit keeps the
-	// first errand of a batch from waiting for too many others.
+	// first call of a batch from waiting for too many others.
 	maxBatch = 256
 	// retry is how long the clerk waits before it retries a change that the journal
 	// refused.
@@ -28,51 +28,51 @@ const (
 	clockAgain = time.Minute
 )
 
-// errand is work on the book, with a channel for its result.
-type errand struct {
+// call is work on the book, with a channel for its result.
+type call struct {
 	do   func(now time.Time) error
 	done chan error // has room for the result, so that the clerk never waits; nil if nobody receives it
 	err  error
 }
 
-// mostErrands is the largest number of errands that one user may have with the clerk at a
-// time. It is enough for them to share writes to the disk, and few enough that the errand
+// mostCalls is the largest number of calls that one user may have with the clerk at a
+// time. It is enough for them to share writes to the disk, and few enough that the call
 // of another user comes soon after them.
-const mostErrands = 64
+const mostCalls = 64
 
-// submitFor submits an errand for an actor once fewer than mostErrands of the
+// submitFor submits a call for an actor once fewer than mostCalls of the
 // same user are under way. An actor who may exceed the limits of a user does not
 // wait.
 func (l *Ledger) submitFor(ctx context.Context, by access.Actor, do func(now time.Time) error) error {
 	if access.May(by, access.Exceed, access.Object{}) == nil {
 		return l.submit(ctx, do)
 	}
-	errands, err := l.limiter.Begin(ctx, by.UID)
+	calls, err := l.limiter.Begin(ctx, by.UID)
 	if err != nil {
 		return err
 	}
-	defer errands.End()
+	defer calls.End()
 	return l.submit(ctx, do)
 }
 
 // ErrStopped is the error of a ledger that has stopped.
 var ErrStopped = errors.New("the daemon is stopping")
 
-// submit runs an errand at once, or hands it to the clerk and waits for its result. Once
-// the clerk has the errand, submit waits for the result even if ctx ends, because the
-// caller would otherwise not know it. An errand may run twice, so anything that do does
+// submit runs a call at once, or hands it to the clerk and waits for its result. Once
+// the clerk has the call, submit waits for the result even if ctx ends, because the
+// caller would otherwise not know it. A call may run twice, so anything that do does
 // besides applying changes must allow for that.
 func (l *Ledger) submit(ctx context.Context, do func(now time.Time) error) error {
 	if done, err := l.here(do); done {
 		return err
 	}
-	e, used := l.spent.Get().(*errand)
+	e, used := l.spent.Get().(*call)
 	if !used {
-		e = &errand{done: make(chan error, 1)}
+		e = &call{done: make(chan error, 1)}
 	}
 	e.do = do
 	select {
-	case l.errands <- e:
+	case l.calls <- e:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-l.finished:
@@ -93,14 +93,14 @@ func (l *Ledger) submit(ctx context.Context, do func(now time.Time) error) error
 	}
 }
 
-// clerk takes errands until ctx ends. Its loop: gather, apply, write, answer.
+// clerk takes calls until ctx ends. Its loop: gather, apply, write, answer.
 // While it runs, other goroutines may take the seat; when it returns, it keeps
 // the seat for good.
 func (l *Ledger) clerk(ctx context.Context) {
 	l.alarm = time.NewTimer(0)
 	defer l.alarm.Stop()
 	l.leaveSeat()
-	batch := make([]*errand, 0, maxBatch)
+	batch := make([]*call, 0, maxBatch)
 	for {
 		batch = batch[:0]
 		rang := false
@@ -109,7 +109,7 @@ func (l *Ledger) clerk(ctx context.Context) {
 			l.seat <- struct{}{}
 			close(l.quiet)
 			return
-		case e := <-l.errands:
+		case e := <-l.calls:
 			batch = append(batch, e)
 		case <-l.wake:
 		case <-l.alarm.C:
@@ -122,7 +122,7 @@ func (l *Ledger) clerk(ctx context.Context) {
 	gather:
 		for len(batch) < maxBatch {
 			select {
-			case e := <-l.errands:
+			case e := <-l.calls:
 				batch = append(batch, e)
 			default:
 				break gather
@@ -133,11 +133,11 @@ func (l *Ledger) clerk(ctx context.Context) {
 	}
 }
 
-// here runs an errand in the goroutine that submits it, if no other goroutine works on
+// here runs a call in the goroutine that submits it, if no other goroutine works on
 // the book or waits to. Waking the clerk, and being woken by it, takes longer than most
-// errands.
+// calls.
 func (l *Ledger) here(do func(now time.Time) error) (done bool, err error) {
-	if len(l.errands) > 0 {
+	if len(l.calls) > 0 {
 		return false, nil
 	}
 	select {
@@ -146,8 +146,8 @@ func (l *Ledger) here(do func(now time.Time) error) (done bool, err error) {
 		return false, nil
 	}
 	defer crashOnPanic() // the book may have changed in part, and the caller might recover
-	l.own = errand{do: do}
-	l.serveAll([]*errand{&l.own})
+	l.own = call{do: do}
+	l.serveAll([]*call{&l.own})
 	err = l.own.err
 	l.leaveSeat()
 	return true, err
@@ -166,7 +166,7 @@ func crashOnPanic() {
 
 // serveAll works on a batch, on due changes and on the backlog, and sets the alarm. The
 // caller has the seat.
-func (l *Ledger) serveAll(batch []*errand) {
+func (l *Ledger) serveAll(batch []*call) {
 	l.round.begin()
 	l.work(batch)
 	l.holders.catchUp()
@@ -210,10 +210,10 @@ func (l *Ledger) setAlarm() {
 }
 
 // work applies a batch and writes it to the journal in one write. If the journal or the
-// audit log refuses the write, work tries the errands one at a time, so that releases
+// audit log refuses the write, work tries the calls one at a time, so that releases
 // still get through on a full disk and waiting requests still time out. If it was the audit
 // log, work also grants what that has nothing to do with.
-func (l *Ledger) work(batch []*errand) {
+func (l *Ledger) work(batch []*call) {
 	if !l.refused.IsZero() && time.Since(l.refused) >= retry {
 		l.refused = time.Time{}
 	}
@@ -259,7 +259,7 @@ func (l *Ledger) tend(now time.Time) {
 	l.more = l.serve(now)
 }
 
-func answer(batch []*errand) {
+func answer(batch []*call) {
 	for _, e := range batch {
 		if e.done != nil {
 			e.done <- e.err
@@ -267,9 +267,9 @@ func answer(batch []*errand) {
 	}
 }
 
-// attempt applies errands, calls then, and writes the effects of both to
+// attempt applies calls, runs then, and writes the effects of both to
 // the journal. If it returns an error, it has undone all of them.
-func (l *Ledger) attempt(batch []*errand, then func(now time.Time)) error {
+func (l *Ledger) attempt(batch []*call, then func(now time.Time)) error {
 	set := l.clock.Set()
 	now := l.clock.Now()
 	l.mu.Lock()
@@ -453,7 +453,7 @@ func (l *Ledger) dismiss(e *lease.Effect) {
 	delete(l.waiters, e.Request)
 	l.mu.Unlock()
 	if w == nil {
-		return // the request did not wait: its errand decides it
+		return // the request did not wait: its call decides it
 	}
 	switch {
 	case e.Grants():

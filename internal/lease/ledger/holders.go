@@ -167,7 +167,7 @@ func (h *holders) keptBy(held *lease.Lease) int {
 
 // resume watches the holders of the leases from before a restart, and releases
 // the leases of those that have ended. It runs before the clerk takes its first
-// errand.
+// call.
 func (h *holders) resume() {
 	h.l.mu.RLock()
 	standing := h.l.book.Leases()
@@ -232,9 +232,9 @@ const awayText = "its process ended while the daemon was not running"
 
 // releaseExited ends leases whose holders have ended, in one write.
 func (h *holders) releaseExited(leases []*lease.Lease) {
-	batch := make([]*errand, len(leases))
+	batch := make([]*call, len(leases))
 	for i, each := range leases {
-		batch[i] = &errand{done: make(chan error, 1), do: func(now time.Time) error {
+		batch[i] = &call{done: make(chan error, 1), do: func(now time.Time) error {
 			change := lease.Change(lease.Release{Key: each.Key(), Fence: each.Fence, By: access.Daemon(), Why: awayText})
 			switch {
 			case each.Cancelled != nil:

@@ -83,7 +83,7 @@ func (s *state) left(held *lease.Lease) bool {
 
 // takeOver releases the lease that a process has left, for another process of the same user
 // that asks for its id again. The next one has a new fence, so that nobody who knows the
-// old one acts on it. If the request is refused, the error undoes the errand, and the lease
+// old one acts on it. If the request is refused, the error undoes the call, and the lease
 // stands as it was. The caller holds mu.
 func (s *state) takeOver(r *lease.Request, now time.Time) (*lease.Lease, error) {
 	if r.Again == lease.Once || r.Binding != lease.ByProcess {
@@ -115,15 +115,15 @@ func (l *Ledger) placeAsBefore(left *lease.Lease, r *lease.Request, now time.Tim
 }
 
 // keepDetached renews every detached lease: while the daemon was away, nobody
-// measured its processes. It runs before the clerk takes its first errand.
+// measured its processes. It runs before the clerk takes its first call.
 func (h *holders) keepDetached() {
 	h.l.mu.RLock()
 	standing := h.l.book.Leases()
 	h.l.mu.RUnlock()
-	var batch []*errand
+	var batch []*call
 	for _, each := range standing {
 		if each.Implied && each.Binding == lease.ByTTL {
-			batch = append(batch, &errand{do: func(now time.Time) error {
+			batch = append(batch, &call{do: func(now time.Time) error {
 				_, err := h.l.apply(lease.Keep{Key: each.Key(), Fence: each.Fence}, now)
 				return err
 			}})

@@ -80,7 +80,7 @@ func (h *Hooks) noteTrouble(err error) {
 func (l *Ledger) Trouble() error { return l.journal.Trouble() }
 
 // probe tries a write to a journal in trouble, with an entry that changes nothing. The
-// clerk calls it when it has no errand that would try one.
+// clerk calls it when it has no call that would try one.
 func (l *Ledger) probe() {
 	if l.Trouble() == nil {
 		return

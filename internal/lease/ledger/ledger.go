@@ -1,9 +1,9 @@
 // Package ledger keeps the book of leases: it is the only one that writes it.
 //
-// One goroutine at a time works on the book. Usually it is the clerk, which takes errands
+// One goroutine at a time works on the book. Usually it is the clerk, which takes calls
 // in batches: it applies a batch to the book, writes the effects to the journal in one
 // write, and only then answers. While the clerk waits for the disk, the next batch
-// gathers, so all errands of a batch share the cost of one write. An errand that finds
+// gathers, so all calls of a batch share the cost of one write. A call that finds
 // the book free runs in the same way in the goroutine that submits it. If the journal
 // refuses a batch, the ledger undoes the batch in the book and returns the error to every
 // caller in it: it never grants anything that is not in the journal.
@@ -95,14 +95,14 @@ type Ledger struct {
 	hooks   Hooks
 	census  census
 	journal journal.Writer
-	errands chan *errand
+	calls   chan *call
 	seat    chan struct{} // has room for one: the goroutine that fills it works on the book
 	wake    chan struct{} // signals a change that may let a waiting request in
 	holders holders
 	clock   when.Clock   // only the goroutine in the seat asks whether it was set
 	limiter fair.Limiter // keeps one user from filling the way to the clerk
 
-	spent  sync.Pool // errands that are done
+	spent  sync.Pool // calls that are done
 	passed sync.Pool // values of type *acquiring that are done
 
 	// mu guards what follows. Nobody holds it while waiting for the disk, so
@@ -111,7 +111,7 @@ type Ledger struct {
 	state
 
 	// Only the goroutine in the seat touches these.
-	own      errand // the errand that here runs
+	own      call // the call that here runs
 	alarm    *time.Timer
 	alarmAt  time.Time // when it rings; zero if not yet known
 	entry    stored.Entry
@@ -140,8 +140,8 @@ func Open(o Options) (*Ledger, error) {
 		return nil, err
 	}
 	l := &Ledger{
-		clock: o.Clock, limiter: fair.Limiter{Most: mostErrands}, census: census{Table: o.Processes, names: o.Names, boot: boot},
-		errands: make(chan *errand, maxBatch), seat: make(chan struct{}, 1), wake: make(chan struct{}, 1), quiet: make(chan struct{}), finished: make(chan struct{}),
+		clock: o.Clock, limiter: fair.Limiter{Most: mostCalls}, census: census{Table: o.Processes, names: o.Names, boot: boot},
+		calls: make(chan *call, maxBatch), seat: make(chan struct{}, 1), wake: make(chan struct{}, 1), quiet: make(chan struct{}), finished: make(chan struct{}),
 		state: state{
 			boot: boot, cpus: max(o.CPUs, 1), processes: o.Processes,
 			settings: o.Settings, book: lease.New(), snapshot: placement.NewSnapshot(nil),
@@ -184,7 +184,7 @@ func (l *Ledger) nudge() {
 	}
 }
 
-// Run works on errands until ctx ends, and then closes the journal. Leases last
+// Run works on calls until ctx ends, and then closes the journal. Leases last
 // and their holders run on.
 func (l *Ledger) Run(ctx context.Context) error {
 	defer close(l.finished)

@@ -117,7 +117,7 @@ func (l *Ledger) into(ctx context.Context, by access.Actor, do func(now time.Tim
 	var changed *lease.Lease
 	var w *waiter
 	err := l.submitFor(ctx, by, func(now time.Time) error {
-		w = nil // the errand may run twice
+		w = nil // the call may run twice
 		var r *lease.Request
 		var err error
 		if changed, r, err = do(now); err == nil && changed == nil {

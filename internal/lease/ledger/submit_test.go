@@ -42,15 +42,15 @@ func TestWaitingIsLimitedPerUser(t *testing.T) {
 	})
 }
 
-// A user with more errands than may stand before the clerk waits for one of
+// A user with more calls than may stand before the clerk waits for one of
 // their own to end, and nobody else does.
-func TestErrandsAreLimitedPerUser(t *testing.T) {
+func TestCallsAreLimitedPerUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newWorld().start(t)
 		by := func(uid int) access.Actor { return actor(lease.Holder{UID: uid}) }
 		nothing := func(time.Time) error { return nil }
-		var others []*fair.Errands // who has as many errands under way as one user may
-		for range mostErrands {
+		var others []*fair.Calls // who has as many calls under way as one user may
+		for range mostCalls {
 			begun, err := k.limiter.Begin(t.Context(), 2)
 			if err != nil {
 				t.Fatal(err)

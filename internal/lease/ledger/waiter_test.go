@@ -16,13 +16,13 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
-// together has the clerk do errands in one batch, in this order. Each is given what
+// together has the clerk do calls in one batch, in this order. Each is given what
 // answers when it is done.
-func (k *keeper) together(errands ...func(answer chan<- decision)) []<-chan decision {
+func (k *keeper) together(calls ...func(answer chan<- decision)) []<-chan decision {
 	k.t.Helper()
 	var answers []<-chan decision
 	k.seat <- struct{}{}
-	for _, do := range errands {
+	for _, do := range calls {
 		answer := make(chan decision, 1)
 		answers = append(answers, answer)
 		go do(answer)
@@ -65,12 +65,12 @@ func TestWithdrawnAndAskedAgainInOneBatch(t *testing.T) {
 			k.grant(want("named", 5, of(8)))
 			ctx, leave := context.WithCancel(t.Context())
 			first := k.queue(ctx, want("a", 10, wait(time.Hour)))
-			errands := []func(chan<- decision){k.releasing("a", 1), k.acquiring(t.Context(), want("a", 10, wait(time.Hour)))}
+			calls := []func(chan<- decision){k.releasing("a", 1), k.acquiring(t.Context(), want("a", 10, wait(time.Hour)))}
 			if refused { // then the clerk undoes the batch, and does one after the other
 				w.fail(errBroken, false)
-				errands = append(errands, k.releasing("named", 8))
+				calls = append(calls, k.releasing("named", 8))
 			}
-			answers := k.together(errands...)
+			answers := k.together(calls...)
 			synctest.Wait()
 			w.fail(nil, false)
 			select {
@@ -130,16 +130,16 @@ func TestEveryCallerGetsOneAnswer(t *testing.T) {
 			var answers []<-chan decision
 			ctx, leave := context.WithCancel(t.Context())
 			for range 8 {
-				var errands []func(chan<- decision)
+				var calls []func(chan<- decision)
 				for range 1 + random.IntN(5) {
 					id := []string{"a", "b"}[random.IntN(2)]
 					switch random.IntN(6) {
 					case 0, 1:
-						errands = append(errands, k.releasing(id, 1))
+						calls = append(calls, k.releasing(id, 1))
 					case 2:
-						errands = append(errands, k.resizing(id, gpu.MiB(10+random.IntN(90)), time.Duration(random.IntN(2))*time.Hour))
+						calls = append(calls, k.resizing(id, gpu.MiB(10+random.IntN(90)), time.Duration(random.IntN(2))*time.Hour))
 					case 3:
-						errands = append(errands, func(answer chan<- decision) {
+						calls = append(calls, func(answer chan<- decision) {
 							key := lease.Key{Owner: lease.Owner{UID: 1}, ID: id}
 							if held, stands := k.Find(key); stands && held.State == lease.Active {
 								_, err := k.Park(t.Context(), held.Key(), 0, access.Daemon(), "")
@@ -153,13 +153,13 @@ func TestEveryCallerGetsOneAnswer(t *testing.T) {
 							answer <- decision{nil, lease.ErrUnknown}
 						})
 					default:
-						errands = append(errands, k.acquiring(ctx, want(id, gpu.MiB(10+random.IntN(90)), wait(time.Duration(random.IntN(2))*time.Hour))))
+						calls = append(calls, k.acquiring(ctx, want(id, gpu.MiB(10+random.IntN(90)), wait(time.Duration(random.IntN(2))*time.Hour))))
 					}
 				}
 				if w.fail(nil, false); random.IntN(3) == 0 {
 					w.fail(errBroken, random.IntN(2) == 0)
 				}
-				answers = append(answers, k.together(errands...)...)
+				answers = append(answers, k.together(calls...)...)
 				synctest.Wait()
 			}
 			w.fail(nil, false)
@@ -170,10 +170,10 @@ func TestEveryCallerGetsOneAnswer(t *testing.T) {
 				select {
 				case d := <-answer:
 					if d.lease == nil && d.err == nil {
-						t.Errorf("seed %d: errand %d was answered with nothing", seed, i)
+						t.Errorf("seed %d: call %d was answered with nothing", seed, i)
 					}
 				default:
-					t.Errorf("seed %d: errand %d was not answered", seed, i)
+					t.Errorf("seed %d: call %d was not answered", seed, i)
 				}
 			}
 		})

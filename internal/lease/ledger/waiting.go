@@ -84,7 +84,7 @@ func (w *waits) close() error {
 
 // putBack puts the requests of the log into the queue, at their places. It leaves out
 // those that were granted, whose processes have ended, or whose clients have stopped
-// waiting meanwhile. It runs before the clerk takes its first errand.
+// waiting meanwhile. It runs before the clerk takes its first call.
 func (l *Ledger) putBack(now time.Time) {
 	w := &l.waits
 	var gone []lease.Key
