@@ -18,12 +18,10 @@ import (
 // remember runs the past beside a daemon, and returns what ends it.
 func (w *world) remember(t *testing.T) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{}, 2)
-	go func() { w.keepPast(ctx); done <- struct{}{} }()
-	go func() { w.runPast(ctx); done <- struct{}{} }()
+	done := make(chan struct{})
+	go func() { defer close(done); w.keepPast(ctx) }()
 	return func() {
 		cancel()
-		<-done
 		<-done
 		w.stop()
 	}
