@@ -23,8 +23,11 @@ export BERTH_VERSION=${BERTH_VERSION:-$(cat VERSION)}
 new=$PWD/dist/release/berth_${BERTH_VERSION}_$arch.deb
 [ -e "$new" ] || ARCHES=$arch IMAGES=no deploy/release/make.sh
 
-pack() { # pack VERSION PROGRAMS ENTRIES: a package of other programs by the recipe of this tree
-	dist/pack -repository . -version "$1" -arch "$arch" -programs "$2" -entries "$3" -extra dist/extra -created 1 -out "$keep/other"
+recipe=$keep/recipe # of this tree, with the settings that the older programs know
+[ -e "$recipe" ] || git worktree add -q --force --detach "$recipe" HEAD
+git show "$before:deploy/berth.yaml" >"$recipe/deploy/berth.yaml"
+pack() { # pack VERSION PROGRAMS ENTRIES: a package of other programs by that recipe
+	dist/pack -repository "$recipe" -version "$1" -arch "$arch" -programs "$2" -entries "$3" -extra dist/extra -created 1 -out "$keep/other"
 }
 old=$keep/other/berth_0.0.9_$arch.deb
 if [ ! -e "$keep/programs/berth-serve" ]; then
@@ -38,6 +41,7 @@ if [ ! -e "$keep/programs/berth-serve" ]; then
 fi
 pack 0.0.9 "$keep/programs" "$(cat "$keep/entries")"
 pack 0.0.8 "dist/programs/$arch" 5 # one that knows no pools: it is refused before it is unpacked
+git worktree remove --force "$recipe"
 
 (cd deploy/release && CGO_ENABLED=0 go test -trimpath .)
 echo "lintian:"
