@@ -30,3 +30,20 @@ func TestALogThatBreaksOffBreaksTheConnection(t *testing.T) {
 		t.Errorf("it ended with %q, as a whole one", text)
 	}
 }
+
+// departed is a caller who has left.
+type departed struct{ *httptest.ResponseRecorder }
+
+func (departed) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// An answer that cannot be sent is no mistake of the daemon: any user could cause it.
+func TestACallerWhoIsGoneIsNoMistake(t *testing.T) {
+	d := open(t, "1")
+	for _, path := range []string{"/api/leases", "/api/gpu/status/all", "/api/gpu/metrics", "/api/leases/none"} {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		d.ServeHTTP(departed{httptest.NewRecorder()}, r)
+	}
+	if told := d.Faults.Text(); told != "" {
+		t.Error(told)
+	}
+}

@@ -23,20 +23,35 @@ func formats() map[string]huma.Format {
 			}
 			return read(text, into)
 		}
-		f.Marshal = func(w io.Writer, v any) error {
+		f.Marshal = func(to io.Writer, v any) (err error) {
+			w := &answered{Writer: to}
 			if long, is := v.(interface{ write(w io.Writer) error }); is {
-				return long.write(w)
+				err = long.write(w)
+			} else if body := quickly(v); body != nil {
+				_, err = w.Write(append(body, '\n'))
+			} else {
+				err = slow(w, v)
 			}
-			body := quickly(v)
-			if body == nil {
-				return slow(w, v)
+			if w.cut { // the framework would take it for a mistake of ours
+				return nil
 			}
-			_, err := w.Write(append(body, '\n'))
 			return err
 		}
 		all[name] = f
 	}
 	return all
+}
+
+// answered writes an answer, and knows whether the caller went away before its end.
+type answered struct {
+	io.Writer
+	cut bool
+}
+
+func (a *answered) Write(b []byte) (int, error) {
+	n, err := a.Writer.Write(b)
+	a.cut = a.cut || err != nil
+	return n, err
 }
 
 // leaseRoom is room enough for a usual lease as JSON, and statusRoom for a usual device.
