@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
 // block is how many numbers one write to the disk allows. A daemon that is killed skips
@@ -55,7 +56,7 @@ func Open(path string, now time.Time) (*Numbers, *file.Damage) {
 
 func newFile(path string) *file.State[document] {
 	return file.NewState[document](path, file.StateOptions{
-		What: "write which numbers are in use", Version: 1,
+		What: "which numbers are in use", Version: 1,
 		Lost: "The numbers of new ids go on from the time in seconds, so that none is used twice.",
 	})
 }
@@ -109,7 +110,7 @@ func (n *Numbers) Next() (int64, error) {
 	defer n.mu.Unlock()
 	if n.next == n.end {
 		if err := n.file.Save(document{Next: n.end + block}); err != nil {
-			return 0, err
+			return 0, journal.Failed("write", "the numbers of new ids", err)
 		}
 		n.end += block
 	}

@@ -1,11 +1,14 @@
 package numbers
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
 var noon = time.Date(2026, 11, 17, 12, 0, 0, 0, time.UTC)
@@ -53,6 +56,20 @@ func TestNoNumberTwice(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A number that the disk does not take is refused as a grant is then: it can be had later.
+func TestNumbersOnABrokenDisk(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "gone")
+	n := open(t, filepath.Join(folder, "numbers.json"))
+	failed := (*journal.WriteError)(nil)
+	if _, err := n.Next(); !errors.As(err, &failed) {
+		t.Errorf("it is refused with %v", err)
+	}
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	take(t, n)
 }
 
 func TestNumbersOfManyAtOnce(t *testing.T) {
