@@ -55,7 +55,6 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/numbers"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/cgroup/enclosure"
-	"github.com/berth-gpu/berth/internal/process/minder"
 )
 
 // eventsKept is how many events a reader may fall behind: hours on a quiet machine, and
@@ -92,6 +91,9 @@ type Options struct {
 	// Program.
 	Minder func() string
 
+	// Machine is where the daemon runs; nil means this machine.
+	Machine *Machine
+
 	// ReadOnly leaves the state folder alone, for a look at the devices beside a daemon
 	// that may be running.
 	ReadOnly bool
@@ -109,6 +111,7 @@ func (o Options) state(name string) string {
 type Daemon struct {
 	log       *slog.Logger
 	settings  *settings
+	simulated *Machine // nil: it runs on this machine
 	backends  []device.Backend
 	processes process.Table
 	people    // who may do what
@@ -134,11 +137,11 @@ type Daemon struct {
 	reclaim  *reclaim.Reclaim // nil if the daemon only looks
 	throttle *throttle.Throttle
 
-	jobs     *keeper.Keeper  // nil if the daemon runs none
-	minders  *minder.Starter // likewise
-	runs     []*minder.Runs  // of jobs and of services
-	services *owner.Owner    // likewise
-	front    *frontDoor      // likewise
+	jobs     *keeper.Keeper // nil if the daemon runs none
+	minders  Minders        // of jobs; likewise
+	runs     []Minders      // of jobs and of services
+	services *owner.Owner   // likewise
+	front    *frontDoor     // likewise
 
 	oversight *oversight.Oversight
 	alerts    *alert.Alerts // nil if the daemon only looks
@@ -165,7 +168,7 @@ type entrance struct {
 // Open opens the devices and reads each of them once, so that the first answer is never
 // empty. It starts nothing. Each step uses only what the steps before it have opened.
 func Open(ctx context.Context, o Options) (*Daemon, error) {
-	d := &Daemon{log: o.Log, patience: stopLimit, closing: closeLimit, logs: map[string]*filelog.Log{}}
+	d := &Daemon{log: o.Log, simulated: o.Machine, patience: stopLimit, closing: closeLimit, logs: map[string]*filelog.Log{}}
 	d.settings = newSettings(o.Settings, d, o.Load)
 	for _, step := range []func(Options) error{
 		d.openMachine,     // 1. the devices, the accounts of users, the state folder
@@ -187,7 +190,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		d.openDoor,        // 17. the way in for requests
 	} {
 		if err := step(o); err != nil {
-			return nil, errors.Join(err, d.abandon())
+			return nil, errors.Join(err, d.closeAll())
 		}
 	}
 	if err := d.monitor.Once(ctx); err != nil {
@@ -196,12 +199,17 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	return d, nil
 }
 
-// abandon closes what Open has opened before it failed.
-func (d *Daemon) abandon() error {
-	if d.ledger == nil {
-		return closeAll(d.backends)
+// closeAll closes the devices and the journals, as far as they are open. The journal of jobs
+// is closed already, unless nothing has run.
+func (d *Daemon) closeAll() error {
+	errs := []error{closeAll(d.backends)}
+	if d.ledger != nil {
+		errs = append(errs, d.ledger.Close())
 	}
-	return errors.Join(d.ledger.Close(), closeAll(d.backends))
+	if jobs := d.logs[inventory.JobJournal]; jobs != nil {
+		errs = append(errs, jobs.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // openMachine opens the devices, and finds the accounts of the users that the
@@ -209,11 +217,15 @@ func (d *Daemon) abandon() error {
 func (d *Daemon) openMachine(o Options) (err error) {
 	c := o.Settings.Config
 	d.users, d.numbers.Limit = users.New(users.Lookup, nameLimit), accountsLimit
-	d.govern(c, false)
-	if d.backends, err = openDevices(c.Daemon.Devices); err != nil {
+	if m := o.Machine; m != nil {
+		d.users, d.backends, d.processes = m.Users.Names(nameLimit), m.Devices, process.Of(m.Processes)
+		d.numbers.Ask(m.Users)
+	} else if d.backends, err = openDevices(c.Daemon.Devices); err != nil {
 		return err
+	} else {
+		d.processes = processTable(d.backends)
 	}
-	d.processes = processTable(d.backends)
+	d.govern(c, false)
 	if o.ReadOnly {
 		return nil
 	}
@@ -306,7 +318,9 @@ func (d *Daemon) openDoor(o Options) error {
 	}
 	if d.services != nil {
 		d.run("services", func(ctx context.Context) { _ = reception.Services.Run(ctx) }) // what it could not write down it has told
-		d.run("front", d.front.run)
+		if d.simulated == nil {
+			d.run("front", d.front.run)
+		}
 	}
 	d.exporter.Show(d.shownDevices, func() promexport.Values { return d.shownValues(o.Unlogged) })
 	d.handler = httpapi.New(httpapi.Parts{
@@ -349,16 +363,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	endStreams := func() { endWith(ledger.ErrStopped) }                     // whose requests are refused as the ledger refuses them
 	defer endStreams()
 	d.trustToken(secret)
-	group, known := d.socketGroup(c)
-	socket, err := listenSocket(c, group, d.warn)
-	if err != nil {
-		return err
-	}
-	if !known {
-		d.ungiven = socket
-		d.warn(fmt.Sprintf("there is no group %s (daemon.socket_group), or the user database does not answer: the socket keeps the group of the daemon until it is found", c.SocketGroup))
-	}
-	doors, err := openDoors(streams, c, d.handler, d.doorkeeper(), d.kernel, &d.shown, d.front, d.exporter.TurnedAway, socket, d.tellListening)
+	doors, err := d.openWays(streams, c)
 	if err != nil {
 		return err
 	}
@@ -409,6 +414,30 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return err
 }
 
+// ways are the ways in to a daemon.
+type ways interface {
+	serve() error // until close
+	close()
+}
+
+// openWays opens the socket and, if configured, the address on TCP. The context of every
+// request ends with ctx.
+func (d *Daemon) openWays(ctx context.Context, c config.Daemon) (ways, error) {
+	if d.simulated != nil {
+		return &closed{make(chan struct{})}, nil
+	}
+	group, known := d.socketGroup(c)
+	socket, err := listenSocket(c, group, d.warn)
+	if err != nil {
+		return nil, err
+	}
+	if !known {
+		d.ungiven = socket
+		d.warn(fmt.Sprintf("there is no group %s (daemon.socket_group), or the user database does not answer: the socket keeps the group of the daemon until it is found", c.SocketGroup))
+	}
+	return openDoors(ctx, c, d.handler, d.doorkeeper(), d.kernel, &d.shown, d.front, d.exporter.TurnedAway, socket, d.tellListening)
+}
+
 // letGo lets callers go once the ledger decides nothing any more, so that those who wait
 // keep their places. It does not wait long for a ledger that hangs.
 func (d *Daemon) letGo(callers func()) {
@@ -421,7 +450,7 @@ func (d *Daemon) letGo(callers func()) {
 
 // doorkeeper returns a doorkeeper that identifies callers by what the kernel says.
 func (d *Daemon) doorkeeper() doorkeeper.Doorkeeper {
-	return doorkeeper.Doorkeeper{Kernel: d.kernel, Processes: process.Proc(), Names: d.users, Rules: d.rules.Load, Tokens: d.tokens, Sessions: d.sessions, Tries: d.tries, Limits: d.limits.Load, Named: d.shown.named,
+	return doorkeeper.Doorkeeper{Kernel: d.kernel, Processes: d.processes, Names: d.users, Rules: d.rules.Load, Tokens: d.tokens, Sessions: d.sessions, Tries: d.tries, Limits: d.limits.Load, Named: d.shown.named,
 		Issued: func(token string, now time.Time) (time.Time, error) { return d.issued.Load().check(token, now) }}
 }
 
@@ -433,7 +462,7 @@ func (d *Daemon) Close() error {
 		d.audit.Close()
 	}
 	closed := make(chan error, 1)
-	go func() { closed <- errors.Join(d.ledger.Close(), closeAll(d.backends)) }()
+	go func() { closed <- d.closeAll() }()
 	select {
 	case err := <-closed:
 		return err

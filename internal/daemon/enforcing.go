@@ -29,7 +29,6 @@ import (
 	"github.com/berth-gpu/berth/internal/process/cgroup/enclosure"
 	"github.com/berth-gpu/berth/internal/process/devicelock"
 	"github.com/berth-gpu/berth/internal/process/launch"
-	"github.com/berth-gpu/berth/internal/process/minder"
 	"github.com/berth-gpu/berth/internal/process/mps"
 )
 
@@ -57,7 +56,7 @@ func (d *Daemon) openEnforcement(o Options) error {
 	d.watchdog = watchdog.New(watchdog.Options{
 		Settings: d.watching(c), Leases: d.ledger, Processes: inCharge{d.processes, d.charge}, Event: d.publish,
 		Minds: func(id process.ID) bool {
-			return slices.ContainsFunc(d.runs, func(r *minder.Runs) bool { return r.Minds(id) })
+			return slices.ContainsFunc(d.runs, func(m Minders) bool { return m.Minds(id) })
 		},
 		Record: func(e api.AuditEntry) { _ = d.audit.Record(e) }, // the log itself reports that it cannot be written
 		Faults: d.faults,

@@ -17,8 +17,6 @@ import (
 	"github.com/berth-gpu/berth/internal/file/journal/filelog"
 	"github.com/berth-gpu/berth/internal/job/keeper"
 	"github.com/berth-gpu/berth/internal/lease"
-	"github.com/berth-gpu/berth/internal/process"
-	"github.com/berth-gpu/berth/internal/process/minder"
 	"github.com/berth-gpu/berth/internal/when/later"
 )
 
@@ -55,7 +53,7 @@ func (d *Daemon) openJobs(o Options) error {
 // are there. Paths are absolute, because a minder runs in another folder.
 type programs struct {
 	folder, socket, boot string
-	minders              *minder.Starter
+	minders              Minders
 }
 
 // openPrograms opens the programs in a folder of the state.
@@ -69,13 +67,11 @@ func (d *Daemon) openPrograms(o Options, name string) (p programs, err error) {
 	if err := os.Mkdir(p.folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return p, fmt.Errorf("make the folder of %s: %w", name, err)
 	}
-	runs, err := minder.Open(filepath.Join(p.folder, "runs"))
-	if err != nil {
+	if p.minders, err = o.minders(filepath.Join(p.folder, "runs"), p.socket, os.Geteuid() == 0); err != nil {
 		return p, err
 	}
-	d.runs = append(d.runs, runs)
-	p.minders = minder.NewStarter(runs, minder.Options{Program: o.Program, Minder: o.Minder, Socket: p.socket, Systemd: os.Geteuid() == 0})
-	p.boot, err = process.Proc().Boot()
+	d.runs = append(d.runs, p.minders)
+	p.boot, err = d.processes.Boot()
 	return p, err
 }
 
@@ -98,7 +94,7 @@ func (d *Daemon) accountOf(user string, uid int) (api.MinderAccount, error) {
 		err     error
 	}
 	f, answered := users.Ask(d.users, accountsLimit, func() (f found) {
-		f.account, f.err = minder.Account(user, uid)
+		f.account, f.err = d.lookUp(user, uid)
 		return f
 	})
 	if !answered {

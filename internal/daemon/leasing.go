@@ -32,7 +32,7 @@ func (d *Daemon) openBook(o Options) (err error) {
 	d.openArchive(o)
 	d.ledger, err = ledger.Open(ledger.Options{
 		Replayed: func(e *lease.Effect) { d.hours.Replay(e); d.archive.Replay(e) },
-		Settings: d.leasing(o.Settings.Config), Processes: d.processes, Names: d.users, CPUs: runtime.NumCPU(), Clock: when.Clock{Passed: o.Passed},
+		Settings: d.leasing(o.Settings.Config), Processes: d.processes, Names: d.users, CPUs: runtime.NumCPU(), Clock: when.Clock{Wall: o.wall(), Passed: o.Passed},
 		Open: func(replay func(journal.Entry) error) (journal.Journal, error) {
 			if o.ReadOnly {
 				return journal.Forgetful(), nil

@@ -251,7 +251,7 @@ func freePort(first, last int) (port, taken int, err error) {
 }
 
 // serviceLogs reads the logs of services with the rights of their users.
-type serviceLogs struct{ minders *minder.Starter }
+type serviceLogs struct{ minders Minders }
 
 // last returns the last lines of a log.
 func (l serviceLogs) last(ctx context.Context, s *service.Spec, path string, n int) []string {

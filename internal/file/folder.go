@@ -86,11 +86,11 @@ func Names(f Folder) ([]string, error) {
 
 // Dir returns a folder of the operating system that its owner may write to and its group
 // may read. The first file, or the lock, makes it.
-func Dir(path string) Folder { return dir{path, 0o750, 0o640} }
+func Dir(path string) Folder { return real(dir{path, 0o750, 0o640}) }
 
 // PrivateDir returns a folder of the operating system that only its owner may use. The
 // first file, or the lock, makes it.
-func PrivateDir(path string) Folder { return dir{path, 0o700, 0o600} }
+func PrivateDir(path string) Folder { return real(dir{path, 0o700, 0o600}) }
 
 // dir is a folder of the operating system.
 type dir struct {

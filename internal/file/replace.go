@@ -30,7 +30,7 @@ func ReplacePlain(path string, text []byte) error {
 }
 
 // folderOf returns the folder of a file, which must be there.
-func folderOf(path string) Folder { return dir{folder: filepath.Dir(path), fileMode: 0o600} }
+func folderOf(path string) Folder { return real(dir{folder: filepath.Dir(path), fileMode: 0o600}) }
 
 // Put replaces a file of a folder, in one step, by one with this text, whose name ends with
 // suffix until it is whole. If durable, Put returns when the file is on disk.

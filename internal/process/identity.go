@@ -53,6 +53,7 @@ func Age(id ID) time.Duration {
 type Table struct {
 	root      string
 	simulated *simulations // may be nil
+	world     World        // nil: this machine
 }
 
 // Proc returns the table of this machine.
@@ -195,6 +196,9 @@ func (t Table) Groups(id ID) ([]int, bool) {
 // process 1 sees, where that may be looked at: a machine in a container has an id of its
 // own, which a service whose view of /proc/sys is another one does not see.
 func (t Table) Boot() (string, error) {
+	if t.world != nil {
+		return t.world.Boot(), nil
+	}
 	const name = "sys/kernel/random/boot_id"
 	text, err := os.ReadFile(t.file(1, "root/proc/"+name))
 	if err != nil {
@@ -221,7 +225,14 @@ type stat struct {
 
 func (t Table) stat(pid int) (stat, error) {
 	if in, start := t.simulated.of(pid); in != nil {
-		return stat{state: 'R', start: start}, nil
+		s := stat{state: 'R', start: start}
+		if t.world != nil {
+			stopped := false
+			if s.parent, stopped = t.world.Look(pid); stopped {
+				s.state = 'T'
+			}
+		}
+		return s, nil
 	}
 	text, err := os.ReadFile(t.file(pid, "stat"))
 	if err != nil {
@@ -290,6 +301,9 @@ func (t Table) Family() kinship.Family {
 
 // PIDs returns the pids of all processes.
 func (t Table) PIDs() []int {
+	if t.world != nil {
+		return t.world.PIDs()
+	}
 	pids, _ := numbers(t.root) // an incomplete list is better than none
 	return pids
 }

@@ -80,14 +80,17 @@ func (t Table) Describe(ids []ID) []string {
 // Signal sends a signal to exactly this process, and never to another one that got the
 // same pid: it opens a pidfd, checks which process that is and whether the mandate
 // reaches it, and sends the signal through the pidfd. It returns ErrGone if the process
-// is gone, and ErrSpared if the mandate does not reach it. A simulated process ends with
-// the first signal.
+// is gone, and ErrSpared if the mandate does not reach it. A simulated process that is not
+// in a World ends with the first signal.
 func (t Table) Signal(in kinship.Mandate, id ID, signal Signal) error {
 	if sim, start := t.simulated.of(id.PID); sim != nil && start == id.Start {
 		if err := t.Reaches(in, id); err != nil {
 			return fmt.Errorf("signal %w", err)
 		}
-		if signal != Probe {
+		switch {
+		case t.world != nil:
+			t.world.Deliver(id.PID, signal)
+		case signal != Probe:
 			sim.End(id.PID)
 		}
 		return nil

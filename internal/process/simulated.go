@@ -19,6 +19,27 @@ type Simulated interface {
 	Facts(pid int) (kinship.Facts, bool)
 }
 
+// World is a simulation that is a machine of its own. Its processes have families, take
+// signals, and can be watched.
+type World interface {
+	Simulated
+	Boot() string
+	PIDs() []int
+	// Look returns the parent of a process, and whether a signal has stopped the process.
+	Look(pid int) (parent int, stopped bool)
+	// Deliver sends a signal to a process.
+	Deliver(pid int, signal Signal)
+	// Watch calls ended once the process has ended. The process runs, or has just ended.
+	Watch(pid int, ended func(killed bool)) (stop func())
+}
+
+// Of returns the table of a simulated machine, without the processes of this one.
+func Of(w World) Table {
+	t := At("/nonexistent").With(w)
+	t.world = w
+	return t
+}
+
 // With returns a table with the processes of a simulation beside those of this machine.
 func (t Table) With(s Simulated) Table {
 	t.simulated = &simulations{s, t.simulated}

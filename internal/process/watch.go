@@ -21,6 +21,12 @@ func (t Table) Watch(id ID, ended func()) (stop func(), err error) {
 // kernel reports the end through a pidfd: WatchEnd polls nothing, and never confuses
 // the process with another one of the same pid.
 func (t Table) WatchEnd(id ID, ended func(killed bool)) (stop func(), err error) {
+	if t.world != nil {
+		if err := t.lives(id); err != nil {
+			return nil, fmt.Errorf("watch %w", err)
+		}
+		return t.world.Watch(id.PID, ended), nil
+	}
 	fd, err := unix.PidfdOpen(id.PID, unix.PIDFD_NONBLOCK)
 	if errors.Is(err, unix.ESRCH) {
 		return nil, fmt.Errorf("watch process %d: %w", id.PID, ErrGone)

@@ -1,0 +1,90 @@
+package world
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var (
+	length      = flag.Duration("world.for", 20*time.Second, "play for so long")
+	first       = flag.Uint64("world.seed", 1, "begin with this seed")
+	operations_ = flag.Int("world.operations", 400, "of one history")
+	verbose     = flag.Bool("world.told", false, "tell what happens")
+)
+
+// Histories of whole daemons in a simulated machine: what callers were told is so, and
+// everything ends.
+func TestWorld(t *testing.T) {
+	begun, marks := time.Now(), map[string]int{}
+	var histories, done, effects, kills, reboots int
+	for seed := *first; time.Since(begun) < *length || seed == *first; seed++ {
+		folder, err := os.MkdirTemp("/dev/shm", "berth-world-")
+		if err != nil {
+			folder = t.TempDir()
+		}
+		defer os.RemoveAll(folder)
+		ok := t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := New(folder, seed)
+				w.keepAlive()
+				w.play(*operations_)
+				if !w.failed() {
+					w.settle()
+				}
+				w.close()
+				w.report(t)
+				histories, done, effects, kills, reboots = histories+1, done+w.count.operations, effects+w.count.effects, kills+w.count.kills, reboots+w.count.reboots
+				for m, n := range w.marks {
+					marks[m] += n
+				}
+			})
+		})
+		os.RemoveAll(folder)
+		if !ok {
+			break
+		}
+	}
+	t.Logf("%d histories, %d operations, %d effects, %d kills, %d reboots in %v on %d processors", histories, done, effects, kills, reboots, time.Since(begun).Round(time.Second), runtime.GOMAXPROCS(0))
+	for _, m := range slices.Sorted(maps.Keys(marks)) {
+		t.Logf("%6d %s", marks[m], m)
+	}
+}
+
+// close ends the daemon and everything that runs.
+func (w *World) close() {
+	w.effects.Lock()
+	w.killIn = 0
+	w.effects.Unlock()
+	w.people.mend()
+	for _, c := range w.cards {
+		c.mend()
+	}
+	if l := w.life(); l != nil {
+		l.stop()
+		<-l.over
+	}
+	w.rebooted()
+	time.Sleep(24 * time.Hour) // until every caller has given up
+}
+
+func (w *World) report(t *testing.T) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, wrong := range w.wrongs {
+		t.Error(wrong)
+	}
+	if len(w.wrongs) > 0 || *verbose {
+		told := w.told[max(0, len(w.told)-40):]
+		t.Logf("what happened last:\n%s", strings.Join(told, "\n"))
+		log := strings.Split(strings.TrimSpace(w.logged.String()), "\n")
+		t.Logf("what daemons logged last:\n%s", strings.Join(log[max(0, len(log)-30):], "\n"))
+	}
+}
