@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/berth-gpu/berth/api"
@@ -30,16 +29,22 @@ type settings struct {
 	write   func(path string, text []byte) error
 	reread  func() (*config.Settings, error) // reads the sources again; nil if there are none
 
-	changing sync.Mutex // held while settings come into force, one after another
+	changing turn // held while settings come into force, one after another
 }
 
 // newSettings returns the settings that a daemon starts with. It saves changes in the
 // state folder.
 func newSettings(first *config.Settings, d *Daemon, reread func() (*config.Settings, error)) *settings {
-	s := &settings{daemon: d, path: filepath.Join(first.Config.Daemon.StateDir, inventory.Saved), write: file.Replace, reread: reread}
+	s := &settings{daemon: d, path: filepath.Join(first.Config.Daemon.StateDir, inventory.Saved), write: file.Replace, reread: reread, changing: make(turn, 1)}
 	s.current.Store(first)
 	return s
 }
+
+// turn is a lock whose holder may wait, as for the user database.
+type turn chan struct{}
+
+func (t turn) Lock()   { t <- struct{}{} }
+func (t turn) Unlock() { <-t }
 
 func (s *settings) load() *config.Settings { return s.current.Load() }
 

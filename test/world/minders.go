@@ -227,13 +227,16 @@ func (w *World) mind(key, run string, id process.ID) {
 	s := w.script(order)
 	program := w.processes.begin(proc{uid: order.UID, parent: id.PID, name: "program", lease: order.Lease.ID, fence: order.Lease.Fence, deaf: s.deaf, ended: func(by process.Signal) { ended <- by }})
 	w.mu.Lock()
-	r.program = program
+	if r.program = program; order.Lease.Holder.Service != "" {
+		w.servers[order.Lease.Holder.Service] = program
+	}
 	w.mu.Unlock()
 	if !w.processes.with(id, func(p *proc) { p.ended = func(process.Signal) { w.endTree(program) } }) { // PDEATHSIG
 		w.endTree(program)
 		return
 	}
 	w.started(order, s)
+	w.note("the command of %s begins: lease %s, process %d, for %v", key, order.Lease.ID, program.PID, s.takes)
 	w.use(program, order.Lease, s)
 	var by process.Signal
 	select {

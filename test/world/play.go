@@ -37,6 +37,12 @@ var operations = []operation{
 	{"park", 7, (*World).park},
 	{"resume", 5, (*World).resume},
 	{"act on a job", 14, (*World).actOnJob},
+	{"use a service", 18, (*World).useService},
+	{"act on a service", 5, (*World).actOnService},
+	{"a server dies", 3, (*World).serverDies},
+	{"a pod", 5, (*World).pod},
+	{"a token", 3, (*World).token},
+	{"the front dies", 1, (*World).frontDies},
 	{"list", 4, (*World).list},
 	{"explain", 3, (*World).explain},
 	{"a process ends", 10, (*World).processEnds},
@@ -792,6 +798,13 @@ type script struct {
 }
 
 func (w *World) script(order api.MinderOrder) script {
+	if service := order.Lease.Holder.Service; service != "" { // it is one of a service, which ends when it is told to
+		s := script{takes: 1000 * time.Hour, deaf: w.one(6), memory: true}
+		if w.one(5) {
+			s.takes, s.exit = w.chance(10*time.Minute), 1
+		}
+		return s
+	}
 	s := script{takes: w.chance(30 * time.Minute), deaf: w.one(6), memory: !w.one(4)}
 	if w.one(4) {
 		s.exit = 1

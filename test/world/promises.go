@@ -164,6 +164,8 @@ func (w *World) newestFence() (newest uint64) {
 	return newest
 }
 
+func asProblem(err error, problem **api.Problem) bool { return errors.As(err, problem) }
+
 // noteFence notes that a fence was granted, once.
 func (w *World) noteFence(p *promise, fence uint64) {
 	w.mu.Lock()
@@ -424,6 +426,10 @@ func (w *World) settle() {
 	w.look()
 	time.Sleep(10 * time.Minute)
 	w.processes.end(w.rootProcess(), 0)
+	w.front.stop()
+	w.stopHearing()
+	w.processes.end(w.front.id, 0)
+	time.Sleep(time.Minute)
 	w.processes.mu.Lock()
 	defer w.processes.mu.Unlock()
 	for _, p := range w.processes.all {
@@ -452,6 +458,7 @@ func (w *World) rest(root *client.Client, round int) (left []string) {
 			_, _ = root.CancelJob(ctx, j.ID, "the end")
 		}
 	}
+	left = append(left, w.stopServices(ctx, root)...)
 	leases, err := root.Leases(ctx)
 	if err != nil {
 		return []string{err.Error()}

@@ -62,6 +62,9 @@ type World struct {
 	ending   map[string]int // by user and id: who means to end whatever has the id
 	observer process.ID     // of root
 	settling bool
+	front    *front
+	stopHear func()
+	servers  map[string]process.ID // by service
 
 	count struct{ operations, effects, kills, restarts, reboots int }
 }
@@ -70,7 +73,7 @@ type World struct {
 func New(folder string, seed uint64) *World {
 	w := &World{
 		folder: folder, random: rand.New(rand.NewPCG(seed, 1)), effectRand: rand.New(rand.NewPCG(seed, 2)), began: time.Now(),
-		minded: map[string]*mindedRun{}, tasks: map[string]*commands{}, fences: map[uint64]string{}, marks: map[string]int{}, ending: map[string]int{},
+		minded: map[string]*mindedRun{}, tasks: map[string]*commands{}, fences: map[uint64]string{}, marks: map[string]int{}, ending: map[string]int{}, servers: map[string]process.ID{},
 	}
 	w.disk.at = map[string][]byte{}
 	w.processes = newProcesses("boot-1")
@@ -83,9 +86,15 @@ func New(folder string, seed uint64) *World {
 }
 
 const settings = `
-gpu: {max_pipelines: 4, foreign: show}
+gpu: {max_pipelines: 4, foreign: show, monitor_interval: 5}
 past: off
 users: {olga: {role: operator}, eve: {memory_mb: 60000, running_jobs: 2}}
+optimization: {time_slice_seconds: 60, park_idle_after: 30}
+services:
+  chat: {command: server, user: server, memory: 30GiB, port: 21001, idle_after: 120, away: stop}
+  embed: {command: server, user: server, memory: 20GiB, port: 21002, away: park, parkable: unshared, start_timeout: 300}
+  steady: {command: server, user: server, memory: 5GiB, port: 21003, start: always, away: auto, parkable: unshared}
+  sleepy: {command: server, user: server, memory: 30GiB, port: 21004, away: sleep, sleep: [{method: POST, path: /sleep}], wake: [{method: POST, path: /wake}], idle_after: 60}
 `
 
 func (w *World) setLife(l *Life) {

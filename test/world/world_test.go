@@ -35,6 +35,8 @@ func TestWorld(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := New(folder, seed)
 				w.keepAlive()
+				w.beginFront()
+				go w.hear()
 				w.play(*operations_)
 				if !w.failed() {
 					w.settle()
@@ -71,6 +73,8 @@ func (w *World) close() {
 		l.stop()
 		<-l.over
 	}
+	w.front.stop()
+	w.stopHearing()
 	w.rebooted()
 	time.Sleep(24 * time.Hour) // until every caller has given up
 }
