@@ -159,6 +159,7 @@ func (o *runOptions) run(ctx context.Context) error {
 	case len(o.hosts) > 0:
 		work, err = o.hostFlags.open(ctx, &above, with)
 	default:
+		above.Endure()
 		c, unreachable := above.Daemon(ctx)
 		if unreachable != nil {
 			return unreachable

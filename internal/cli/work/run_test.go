@@ -2,7 +2,14 @@ package work
 
 import (
 	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -99,5 +106,32 @@ func TestTroublesAreSummedUp(t *testing.T) {
 	want := []string{"Workers left GPU 1 of gpu2, which is in quarantine until 10:50 at", "least: XID 79?[2J."}
 	if diff := cmp.Diff(want, troubles(s, 66)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A run that is begun in the moment in which the daemon is killed asks the next one.
+func TestRunBegunWhileTheDaemonIsKilled(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked atomic.Int32
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1)%2 == 1 { // each question is cut off once
+			panic(http.ErrAbortHandler)
+		}
+		_, _ = io.WriteString(w, "{}")
+	})}
+	defer server.Close()
+	go func() { _ = server.Serve(listener) }()
+	o := &runOptions{
+		Console: &console.Console{Socket: socket, Env: console.Env{
+			In: strings.NewReader("{}\n"), Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }, Now: time.Now, Environ: os.Environ(),
+		}},
+		inputs: []string{"-"}, inputFormat: "jsonl", output: "-", command: []string{"true"}, batch: 1, perGPU: 1, gpus: "all", tries: 1,
+	}
+	if err := o.run(t.Context()); !errors.Is(err, batch.ErrRefused) {
+		t.Errorf("it did not hear of the devices: %v", err)
 	}
 }
