@@ -43,32 +43,40 @@ func (e *AwayError) Error() string {
 func (e *AwayError) Unwrap() error { return e.Err }
 
 // persist makes a request that may wait. If the daemon goes away meanwhile, persist makes
-// it again until the daemon has answered, or has been away for awayLimit. A request that
-// is made again has the rest of its timeout, and the query that says so.
+// it again until the daemon has answered, or has been away for awayLimit. While too many
+// connections are open, persist makes it again until its timeout is over. A request that is
+// made again has the rest of its timeout, and the query that says so.
 func persist[T any](ctx context.Context, c *Client, timeout gpu.Opt[float64], ask func(timeout gpu.Opt[float64], query url.Values) (T, error)) (T, error) {
 	begun := time.Now()
 	answer, err := ask(timeout, nil)
-	if !wentAway(err) {
+	if !wentAway(err) && !turnedAway(err) {
 		return answer, err
 	}
-	for since, wait := time.Now(), firstPause; ; wait = min(2*wait, longestPause) {
-		away := &AwayError{Within: awayLimit, Err: err}
-		if time.Since(since) >= awayLimit {
-			return answer, away
+	rest := func() gpu.Opt[float64] {
+		if seconds, limited := timeout.Get(); limited {
+			return gpu.Some(max(seconds-time.Since(begun).Seconds(), 0))
 		}
-		if c.retry != nil {
-			c.retry(away, wait)
+		return timeout
+	}
+	for since, wait := time.Now(), firstPause; ; wait = min(2*wait, longestPause) {
+		var why error = &AwayError{Within: awayLimit, Err: err}
+		if turnedAway(err) {
+			why = err
+		}
+		if time.Since(since) >= awayLimit || turnedAway(err) && rest() == gpu.Some(0.0) {
+			return answer, why
+		}
+		if c.retry != nil && (!turnedAway(err) || time.Since(begun) >= longestPause) {
+			c.retry(why, wait)
 		}
 		if !pause(ctx, wait) {
 			return answer, fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
-		rest := timeout
-		if seconds, limited := timeout.Get(); limited {
-			rest = gpu.Some(max(seconds-time.Since(begun).Seconds(), 0))
-		}
 		asked := time.Now()
-		answer, err = ask(rest, repeated)
+		answer, err = ask(rest(), repeated)
 		switch {
+		case turnedAway(err):
+			since = time.Now() // it is there
 		case wentAway(err):
 			if time.Since(asked) > longestPause { // it was back, and the request waited
 				since = time.Now()
@@ -79,12 +87,15 @@ func persist[T any](ctx context.Context, c *Client, timeout gpu.Opt[float64], as
 	}
 }
 
-// endure makes a call again while a daemon is being replaced, for as long as the client has
-// patience. Of a call that changes something, nothing was sent; one that only asks may have
-// been cut off.
+// endure makes a call again while a daemon is being replaced, or too many connections are
+// open, for as long as the client has patience. Of a call that changes something, the daemon
+// has read nothing; one that only asks may have been cut off.
 func (c *Client) endure(ctx context.Context, asks bool, call func() error) error {
+	passes := func(err error) bool {
+		return replaced(err, time.Now()) || turnedAway(err) || isUnsent(err) || asks && wentAway(err)
+	}
 	err := call()
-	for since, wait := time.Now(), firstPause; c.patience > 0 && (replaced(err, time.Now()) || asks && isCut(err)) && time.Since(since) < c.patience; wait = min(2*wait, longestPause) {
+	for since, wait := time.Now(), firstPause; passes(err) && time.Since(since) < c.patience; wait = min(2*wait, longestPause) {
 		if c.retry != nil && time.Since(since) >= longestPause {
 			c.retry(err, wait)
 		}
@@ -116,8 +127,21 @@ func replaced(err error, now time.Time) bool {
 // may have seen.
 func wentAway(err error) bool {
 	unanswered, problem := (*unansweredError)(nil), (*api.Problem)(nil)
-	return isCut(err) || errors.As(err, &unanswered) || errors.Is(err, io.ErrUnexpectedEOF) ||
+	return isCut(err) || isUnsent(err) || errors.As(err, &unanswered) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.As(err, &problem) && (problem.Code == "stopping" || problem.Code == "no_turn") // what older daemons say when they stop
+}
+
+// turnedAway reports whether the daemon took no connection, because the user has too many
+// open, or all users together have. It has read nothing, and takes one when others end.
+func turnedAway(err error) bool {
+	problem := (*api.Problem)(nil)
+	return errors.As(err, &problem) && problem.Code == "too_many_connections"
+}
+
+// isUnsent reports whether the connection ended before anything of the call was sent.
+func isUnsent(err error) bool {
+	unsent := (*unsentError)(nil)
+	return errors.As(err, &unsent)
 }
 
 // isCut reports whether the daemon ended while a call was under way.

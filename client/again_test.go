@@ -121,6 +121,50 @@ func TestAskingAgain(t *testing.T) {
 	}
 }
 
+// While too many connections are open, a request that waits is made again until its timeout
+// is over, without one for longer than a daemon may be away, and says so after a second.
+func TestAskingAgainForAConnection(t *testing.T) {
+	full := &api.Problem{Status: http.StatusServiceUnavailable, Code: "too_many_connections"}
+	granted := api.Lease{ID: "a", Fence: 7}
+	for name, test := range map[string]struct {
+		timeout  gpu.Opt[float64]
+		refusals int // before it is granted
+		asked    int
+		told     int
+		granted  bool
+	}{
+		"soon":         {gpu.Opt[float64]{}, 4, 5, 0, true}, // within 750 ms
+		"late":         {gpu.Opt[float64]{}, 200, 201, 195, true},
+		"too late":     {gpu.Some(10.0), 200, 15, 9, false},
+		"without time": {gpu.Some(0.0), 200, 1, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				way, told := &restarts{}, 0
+				for range test.refusals {
+					way.answers = append(way.answers, full)
+				}
+				way.answers = append(way.answers, granted)
+				c, err := New(Options{Transport: way, Retry: func(why error, _ time.Duration) {
+					if told++; !turnedAway(why) || errors.As(why, new(*AwayError)) {
+						t.Errorf("told %v", why)
+					}
+				}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				l, err := c.Acquire(t.Context(), api.LeaseRequest{ID: "a", Timeout: test.timeout})
+				if (err == nil) != test.granted || err == nil && l.Fence != 7 || err != nil && !turnedAway(err) {
+					t.Errorf("got %+v, %v", l, err)
+				}
+				if len(way.asked) != test.asked || told != test.told {
+					t.Errorf("asked %d times and told %d times, want %d and %d", len(way.asked), told, test.asked, test.told)
+				}
+			})
+		})
+	}
+}
+
 // Whoever leaves while the daemon is away does not ask again.
 func TestLeavingWhileTheDaemonIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -154,6 +198,7 @@ func TestEndure(t *testing.T) {
 		return &NoDaemonError{Attempts: []Attempt{{"unix", never, fs.ErrNotExist}, {network, address, cause}}}
 	}
 	refused := missing("unix", gone, syscall.ECONNREFUSED)
+	full := &api.Problem{Status: http.StatusServiceUnavailable, Code: "too_many_connections"}
 	for name, c := range map[string]struct {
 		err      error
 		failures int // calls that fail, before one does not
@@ -163,6 +208,10 @@ func TestEndure(t *testing.T) {
 		"it was killed":           {refused, 5, 6, false},
 		"it is being replaced":    {missing("unix", gone, fs.ErrNotExist), 5, 6, false},
 		"it does not come back":   {refused, 1000, 15, true},
+		"it is full":              {full, 5, 6, false},
+		"it stays full":           {full, 1000, 15, true},
+		"nothing was sent":        {&unsentError{syscall.EPIPE}, 5, 6, false},
+		"it refuses":              {&api.Problem{Status: http.StatusServiceUnavailable, Code: "not_ready"}, 1, 1, true},
 		"there never was one":     {missing("unix", never, fs.ErrNotExist), 1, 1, true},
 		"it is not for this user": {missing("unix", gone, fs.ErrPermission), 1, 1, true},
 		"on another machine":      {missing("tcp", "h:1", syscall.ECONNREFUSED), 1, 1, true},

@@ -64,12 +64,14 @@ type Options struct {
 	Timeout time.Duration
 
 	// Patience is how long a call is made again where no daemon listens on the socket, but
-	// one did a moment ago: it is being replaced. So is one that changes nothing, where the
-	// daemon ended before it answered. Zero means that such calls fail at once.
+	// one did a moment ago: it is being replaced. So is one that finds too many connections
+	// open, and one that changes nothing, where the daemon ended before it answered. Zero
+	// means that such calls fail at once.
 	Patience time.Duration
 
 	// Retry, if set, is called by Events before it connects again, and before a request
-	// that waits for a lease is made again, with the reason ([*AwayError] for a request),
+	// that waits for a lease is made again, with the reason ([*AwayError] for a request, or
+	// the daemon's refusal, after a second, while too many connections are open),
 	// and before a call that has Patience is made again after a second or more,
 	// and with the time that passes first. Several goroutines may call it.
 	Retry func(err error, wait time.Duration)
@@ -166,11 +168,11 @@ func overSockets(o Options, paths []string) *Client {
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			if conn := reached.Swap(nil); conn != nil {
 				if time.Since(conn.at) < reachedFor {
-					return conn.Conn, nil
+					return newHeardConn(conn.Conn, nil)
 				}
 				_ = conn.Close()
 			}
-			return dial(ctx)
+			return newHeardConn(dial(ctx))
 		},
 		DisableCompression: true,
 		IdleConnTimeout:    90 * time.Second,

@@ -150,12 +150,13 @@ func upgrade(ctx context.Context, conn net.Conn, token string) (*bufio.Reader, e
 	return in, nil
 }
 
-// ended returns the reason why a call failed: the error of the context, if it has ended.
+// ended returns why the connection for a stream ended. No call was sent over it, so unless
+// the context has ended, the call over HTTP hears why.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return err
+	return fmt.Errorf("%w: %w", errNoStream, err)
 }
 
 // read decodes an answer, or returns the problem in it.

@@ -423,3 +423,19 @@ func TestStreamIsAskedForAgain(t *testing.T) {
 		}
 	}
 }
+
+// A connection that ends before it is a stream has carried no call: that goes over HTTP.
+func TestStreamThatDoesNotOpen(t *testing.T) {
+	c, err := New(Options{Transport: Through(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"id":"a"}`)) }))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.streams = newStreams(func(context.Context) (net.Conn, error) {
+		near, far := net.Pipe()
+		return near, far.Close()
+	}, c.token)
+	if ended, err := c.Release(t.Context(), "a", 0); err != nil || ended.ID != "a" {
+		t.Errorf("%+v, %v", ended, err)
+	}
+}

@@ -27,11 +27,11 @@ func (c *Console) patience() time.Duration {
 	return 10 * time.Second
 }
 
-// Endure has clients that are made from now on wait for a daemon that is being replaced.
-// It is for commands that begin something, and for those that wait for its end.
+// Endure has clients that are made from now on wait for a daemon that is being replaced, or
+// that has too many connections open. It is for commands that begin something, and for those that wait for its end.
 func (c *Console) Endure() { c.endures = true }
 
-// endurance returns how long a client waits for a daemon that is being replaced.
+// endurance returns how long a client waits for such a daemon.
 func (c *Console) endurance() time.Duration {
 	if c.endures {
 		return c.patience()
@@ -48,14 +48,17 @@ func (c *Console) Client() (*client.Client, error) {
 		Socket: c.Socket, PeerUID: c.DaemonUID, URL: c.URL, Timeout: c.patience(),
 		Patience: c.endurance(),
 		Retry: func(err error, _ time.Duration) {
-			what := "the connection to the daemon broke"
-			if missing := (*client.NoDaemonError)(nil); errors.As(err, &missing) {
-				what = err.Error()
+			missing, away := (*client.NoDaemonError)(nil), (*client.AwayError)(nil)
+			switch {
+			case errors.As(err, &away):
+				c.lost(fmt.Sprintf("the daemon went away, and the request is made again for %s; waiting for it to come back", words.Duration(away.Within)))
+			case errors.As(err, &missing):
+				c.lost(err.Error() + "; waiting for it to come back")
+			case IsProblem(err, "too_many_connections"):
+				c.lost("too many connections to the daemon are open, of yours or of all users; asking again until others end")
+			default:
+				c.lost("the connection to the daemon broke; waiting for it to come back")
 			}
-			if away := (*client.AwayError)(nil); errors.As(err, &away) {
-				what = fmt.Sprintf("the daemon went away, and the request is made again for %s", words.Duration(away.Within))
-			}
-			c.lost(what)
 		},
 	}, c.Getenv)
 	if err != nil {
@@ -109,10 +112,10 @@ func AskByIndex[T any](ctx context.Context, c *Console, ask func(*client.Client,
 	}, func(answer T, to term.Screen) []string { return say(gpus, answer, to) })
 }
 
-// lost reports, once per outage, that the daemon went away.
+// lost reports, once per outage, that the daemon went away or takes no connection.
 func (c *Console) lost(what string) {
 	if atomic.SwapUint32(&c.outage, 1) == 0 {
-		fmt.Fprintln(c.Err, "berth: "+term.CleanLines(what)+"; waiting for it to come back")
+		fmt.Fprintln(c.Err, "berth: "+term.CleanLines(what))
 	}
 }
 
@@ -122,7 +125,7 @@ func (c *Console) Lost(err error) bool {
 	if problem := (*api.Problem)(nil); errors.As(err, &problem) {
 		return false
 	}
-	c.lost(err.Error())
+	c.lost(err.Error() + "; waiting for it to come back")
 	return true
 }
 

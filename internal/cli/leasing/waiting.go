@@ -26,11 +26,15 @@ func await(ctx context.Context, con *console.Console, c *client.Client, id strin
 	ask func(context.Context) (api.Lease, error)) (api.Lease, error) {
 	asking, leave := context.WithCancel(ctx)
 	defer leave()
+	looking, answer := context.WithCancel(ctx) // until the request has its answer: a look must not hold that up
 	note := notice{Console: con, live: term.NewLive(con.Err), id: id, gpus: gpus, since: con.Now()}
 	answered := gpus != nil
 	unanswered := 0 // questions in a row
-	granted, err := eachSecond(func() (api.Lease, error) { return ask(asking) }, func() error {
-		e, err := c.ExplainWaiting(ctx, id)
+	granted, err := eachSecond(func() (api.Lease, error) {
+		defer answer()
+		return ask(asking)
+	}, func() error {
+		e, err := c.ExplainWaiting(looking, id)
 		switch {
 		case !console.IsUnanswered(err):
 			unanswered, answered = 0, true
@@ -50,7 +54,7 @@ func await(ctx context.Context, con *console.Console, c *client.Client, id strin
 		con.Back()
 		if e.Position > 0 {
 			if note.gpus == nil {
-				note.gpus, _ = con.Indexes(ctx, c) // if they are missing, devices are named by their UUIDs
+				note.gpus, _ = con.Indexes(looking, c) // if they are missing, devices are named by their UUIDs
 			}
 			note.say(e)
 		}

@@ -166,3 +166,26 @@ func TestWaitingForADaemonThatHangs(t *testing.T) {
 		}
 	})
 }
+
+// A look that waits for the daemon does not hold up the lease.
+func TestLookThatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		con, _, _ := waitingRoom(t, 0, 0)
+		c, err := client.New(client.Options{Patience: time.Minute, Transport: client.Through(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_ = json.NewEncoder(w).Encode(api.Problem{Code: "too_many_connections"})
+		}))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		granted, err := await(t.Context(), con, c, "big", nil, func(context.Context) (api.Lease, error) {
+			time.Sleep(3500 * time.Millisecond)
+			return api.Lease{ID: "big"}, nil
+		})
+		if took := time.Since(begun); err != nil || granted.ID != "big" || took != 3500*time.Millisecond {
+			t.Errorf("after %s: %+v, %v", took, granted, err)
+		}
+	})
+}

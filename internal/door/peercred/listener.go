@@ -62,7 +62,7 @@ type guest struct {
 
 // NewGuests returns a counter for a daemon with these rules.
 func NewGuests(l Limits, rules func() *access.Rules) *Guests {
-	return &Guests{limits: l, rules: rules, answer: rate.NewLimiter(100, 1), byUser: map[int]guest{}, strangers: map[*Conn]struct{}{}, shown: map[string]int{}}
+	return &Guests{limits: l, rules: rules, answer: rate.NewLimiter(1000, 256), byUser: map[int]guest{}, strangers: map[*Conn]struct{}{}, shown: map[string]int{}}
 }
 
 // full reports whether another connection of a user would be too many, administrator or
