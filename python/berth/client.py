@@ -215,7 +215,10 @@ class Client:
         headers: Dict[str, str],
     ) -> http.client.HTTPResponse:
         path, content = self._prepare(path, body, query, headers)
-        connection.request(method, path, content, headers)
+        try:
+            connection.request(method, path, content, headers)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # the daemon has turned the caller away without reading: its answer says why
         response = connection.getresponse()
         if response.status >= 300:
             kind = response.headers.get_content_type()

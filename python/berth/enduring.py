@@ -1,4 +1,4 @@
-"""Makes a request again while the daemon is being replaced."""
+"""Makes a request again while the daemon is being replaced, or too many connections are open."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import time
 from typing import Any
 
-from .client import Call, Client, NoDaemon, Request
+from .client import BerthError, Call, Client, NoDaemon, Problem, Request
 
 REPLACED = 60.0  # seconds after the end of a daemon in which the next one is expected
 FIRST, LONGEST = 0.05, 1.0  # seconds between two tries
@@ -16,19 +16,20 @@ LOG = logging.getLogger("berth")
 
 
 def enduring(request: Request, limit: float = float("inf")) -> Call[Any]:
-    """Makes a request, again while a daemon is being replaced: for ``BERTH_PATIENCE``
-    seconds, and for ``limit`` at most. Nothing of the request was sent."""
+    """Makes a request, again while a daemon is being replaced or too many connections are
+    open: for ``BERTH_PATIENCE`` seconds, and for ``limit`` at most. The daemon has read
+    nothing of the request."""
     since, pause, told = time.monotonic(), FIRST, False
     limit = min(limit, patience())
     while True:
         try:
             return (yield request)
-        except NoDaemon as why:
+        except (NoDaemon, Problem) as why:
             waited = time.monotonic() - since
-            if waited >= limit or not (request.client or Client()).local or not replaced(why):
+            if waited >= limit or not (turned_away(why) or _replaced(request, why)):
                 raise
             if waited >= LONGEST and not told:
-                LOG.warning("%s; waiting for it to come back", why)
+                LOG.warning("%s; %s", why, "asking again" if turned_away(why) else "waiting for it to come back")
                 told = True
         yield pause
         pause = min(2 * pause, LONGEST)
@@ -38,6 +39,16 @@ def patience() -> float:
     """Returns the seconds for which a daemon that is being replaced is waited for."""
     text = os.environ.get("BERTH_PATIENCE", "")
     return float(text) if text.isascii() and text.isdecimal() and int(text) > 0 else 10.0
+
+
+def turned_away(why: BerthError) -> bool:
+    """Reports whether the daemon took no connection, because the user has too many open,
+    or all users together have. It takes one when others end."""
+    return isinstance(why, Problem) and why.code == "too_many_connections"
+
+
+def _replaced(request: Request, why: BerthError) -> bool:
+    return isinstance(why, NoDaemon) and (request.client or Client()).local and replaced(why)
 
 
 def replaced(why: NoDaemon) -> bool:

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from .client import BerthError, Broken, Call, NoDaemon, Problem, Request
-from .enduring import FIRST, LONGEST, enduring
+from .enduring import FIRST, LONGEST, enduring, turned_away
 
 AWAY = 60.0  # seconds for which the daemon may be away
 
@@ -19,26 +19,34 @@ def persisting(request: Request) -> Call[Any]:
     """Makes a request that may wait. If the daemon is stopped, killed or replaced
     meanwhile, makes it again under the same id until it is answered, or the daemon has
     been away for a minute. The daemon keeps its place in the queue. One that is being
-    replaced already is waited for."""
+    replaced already is waited for, and one that has too many connections open is asked
+    again until the time of the request is over."""
     begun = time.monotonic()
     try:
         return (yield from enduring(request))
     except BerthError as why:
-        if not went_away(why):
+        if not went_away(why) and not turned_away(why):
             raise
         lost = why
-    LOG.warning("the daemon went away while a request waited; asking again for %d s", AWAY)
+    told = False
     since, pause = time.monotonic(), FIRST
     while time.monotonic() - since < AWAY:
+        if went_away(lost) and not told:
+            LOG.warning("the daemon went away while a request waited; asking again for %d s", AWAY)
+            told = True
         yield pause
         pause = min(2 * pause, LONGEST)
         asked = time.monotonic()
+        again = _repeated(request, asked - begun)
         try:
-            answer = yield _repeated(request, time.monotonic() - begun)
-            LOG.warning("the daemon is back, and has answered")
+            answer = yield again
+            if told:
+                LOG.warning("the daemon is back, and has answered")
             return answer
         except BerthError as why:
-            if went_away(why):
+            if turned_away(why) and (again.body or {}).get("timeout_seconds") != 0:
+                since = time.monotonic()  # it is there
+            elif went_away(why):
                 if time.monotonic() - asked > LONGEST:  # it was back, and the request waited
                     since = time.monotonic()
             elif not isinstance(why, NoDaemon):

@@ -9,7 +9,7 @@ import unittest
 from unittest import mock
 
 import berth
-from berth import enduring
+from berth import enduring, persisting
 from berth.client import Request
 
 from . import PATIENCE
@@ -66,6 +66,43 @@ class Patience(unittest.TestCase):
         self.stopped()
         with self.assertLogs("berth"):
             self.assertTrue(self.pauses(FileNotFoundError()))
+
+    def test_one_with_too_many_connections_is_asked_again(self):
+        full = berth.Problem({"code": "too_many_connections", "detail": "You have too many."}, 503)
+        request, asked = Request("POST", "/api/leases", {"timeout_seconds": 30}), []
+        clock = [0.0]
+        with mock.patch("berth.enduring.time.monotonic", lambda: clock[0]), self.assertLogs("berth") as told:
+            call = persisting.persisting(request)
+            step = next(call)
+            with self.assertRaises(berth.Problem):
+                while True:
+                    if isinstance(step, Request):
+                        asked.append(clock[0])
+                        step = call.throw(full)
+                    else:
+                        clock[0] += step
+                        step = call.send(None)
+        self.assertTrue(30 <= asked[-1] <= 31 and len(asked) < 45, asked)
+        self.assertEqual(told.output, ["WARNING:berth:You have too many.; asking again"])
+
+    def test_a_refusal_before_the_request_is_heard(self):
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(self.path)
+            listener.listen()
+
+            client = berth.Client(socket=self.path)
+            connect = client._connect
+
+            def connected(timeout):
+                connection = connect(timeout)
+                taken, _ = listener.accept()
+                with taken:
+                    taken.sendall(b'HTTP/1.1 503 \r\nContent-Type: application/problem+json\r\n\r\n{"code":"too_many_connections"}')
+                return connection
+
+            with mock.patch.object(client, "_connect", connected), self.assertRaises(berth.Problem) as refused:
+                client.call("POST", "/api/jobs", {"command": ["x" * 1_000_000]})
+        self.assertTrue(enduring.turned_away(refused.exception))
 
     def test_a_machine_without_a_daemon_is_told_at_once(self):
         self.assertEqual(self.pauses(FileNotFoundError()), [])
