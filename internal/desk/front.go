@@ -75,12 +75,11 @@ func (d *Services) FrontBring(ctx context.Context, by Caller, b api.FrontBring) 
 // nobody in whose role is less than that of a user, so all who read it may know the names of
 // users.
 func (d *Services) late(by access.Actor, name string, waited time.Duration) error {
-	s, err := d.find(name)
+	by.Role = max(by.Role, access.User)
+	s, err := d.Show(by, name)
 	if err != nil {
 		return err
 	}
-	by.Role = max(by.Role, access.User)
-	s = d.seen(by, s)
 	text := fmt.Sprintf("The service %s did not come within its start_timeout of %s: ", s.Name, words.Duration(waited))
 	switch {
 	case s.State == "starting":

@@ -47,7 +47,7 @@ func (o *Owner) act(s *owned, a service.Act) {
 	case service.Probe:
 		o.probe(s)
 	case service.Open:
-		o.answer(s)
+		o.dismiss(s, opened(s))
 	case service.Close, service.Cut:
 		// The fronts are told the state.
 	case service.DoPark:

@@ -537,9 +537,10 @@ func (o *Owner) quiet(s *owned, now time.Time) bool {
 	return true
 }
 
-// Configure replaces the settings of all services. It stops nothing, and does not wait:
-// what has changed holds from the next start of a service. One that is not among them is
-// sent away and forgotten. It is called before Run, and at each reload.
+// Configure replaces the settings of all services. It stops nothing, and waits
+// only while somebody decides: what has changed holds from the next start of a service. One
+// that is not among them is sent away and forgotten. It is called before Run, and at each
+// reload.
 func (o *Owner) Configure(all []service.Spec) {
 	o.deciding.Lock()
 	defer o.deciding.Unlock()

@@ -140,12 +140,18 @@ func (o *Owner) enter(name string, w *waiter) error {
 		return failed(name, s.life.Failure)
 	case len(s.waiters) >= mostWaiters:
 		return &Refusal{Status: http.StatusTooManyRequests, Code: "too_many_requests", Why: fmt.Sprintf("%d wait for the service %s. Try again later.", len(s.waiters), name), RetryAfter: time.Second}
+	case s.life.State == service.Serving:
+		w.done <- opened(s)
+		s.left = time.Now()
+		return nil
 	}
 	o.set(func() { s.waiters = append(s.waiters, w) })
-	if s.life.State == service.Serving {
-		o.answer(s)
-	}
 	return nil
+}
+
+// opened is the answer to those who wait for a service that is open.
+func opened(s *owned) result {
+	return result{brought: api.FrontBrought{Epoch: s.life.Epoch, Port: s.life.Instance.Port, UID: s.life.Instance.Spec.UID}}
 }
 
 // leave notes that somebody does not wait any more.
@@ -160,14 +166,10 @@ func (o *Owner) leave(name string, w *waiter) {
 	}
 }
 
-// answer tells those who wait that a service is open.
-func (o *Owner) answer(s *owned) {
-	o.dismiss(s, result{brought: api.FrontBrought{Epoch: s.life.Epoch, Port: s.life.Instance.Port, UID: s.life.Instance.Spec.UID}})
-}
-
 // refuse tells those who wait that a service does not come.
 func (o *Owner) refuse(s *owned, r *Refusal) { o.dismiss(s, result{err: r}) }
 
+// dismiss tells those who wait what became of the service.
 func (o *Owner) dismiss(s *owned, r result) {
 	if len(s.waiters) == 0 {
 		return
