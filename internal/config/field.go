@@ -127,7 +127,6 @@ type Field struct {
 	Doc     string
 	Env     []string // the variables that set it, the long name first
 	Flag    string   // of berth serve, without dashes; empty if there is none
-	Secret  bool     // never show its value
 	Role    string   // the least role that may change it at run time; empty means nobody
 }
 
@@ -140,7 +139,7 @@ func Describe() []Field {
 		list = append(list, Field{
 			Name: dotted(path), Unit: f.kind.unit(),
 			Default: shownDefault(root, path, f), Range: f.rangeText(), Doc: f.doc,
-			Env: envNames(path, f), Flag: serveFlag(path, f), Secret: f.secret, Role: f.role(path),
+			Env: envNames(path, f), Flag: serveFlag(path, f), Role: f.role(path),
 		})
 	})
 	return list

@@ -23,7 +23,7 @@ func (t Table) Facts(id ID) kinship.Facts {
 // Inspect returns the facts about a process, and what it was started with.
 func (t Table) Inspect(id ID) (kinship.Facts, Said) {
 	if id.PID > lastPID {
-		facts, _ := t.simulated.facts(id.PID)
+		facts := t.simulated.facts(id.PID)
 		return facts, Said{}
 	}
 	uid, err := t.UID(id.PID)
@@ -42,7 +42,7 @@ func (t Table) Inspect(id ID) (kinship.Facts, Said) {
 // Cgroups returns the paths of the control groups of a process, see kinship.ParseCgroups,
 // or the one that a simulation gives.
 func (t Table) Cgroups(pid int) []string {
-	if said, _ := t.simulated.facts(pid); len(said.Cgroups) > 0 {
+	if said := t.simulated.facts(pid); len(said.Cgroups) > 0 {
 		return said.Cgroups
 	}
 	text, err := os.ReadFile(t.file(pid, "cgroup"))

@@ -131,7 +131,7 @@ func (t Table) UID(pid int) (int, error) {
 // UIDs returns the user ids of a process. Those of a simulated one are all the same.
 func (t Table) UIDs(pid int) (kinship.UIDs, error) {
 	if pid > lastPID {
-		said, _ := t.simulated.facts(pid)
+		said := t.simulated.facts(pid)
 		if uid, known := said.UID.Get(); known {
 			return kinship.UIDs{Real: uid, Effective: uid, Saved: uid}, nil
 		}

@@ -66,11 +66,11 @@ func (s *simulations) of(pid int) (found Simulated, start uint64) {
 }
 
 // facts returns the facts that a simulation gives about a process.
-func (s *simulations) facts(pid int) (kinship.Facts, bool) {
+func (s *simulations) facts(pid int) kinship.Facts {
 	for ; s != nil; s = s.rest {
 		if f, says := s.first.Facts(pid); says {
-			return f, true
+			return f
 		}
 	}
-	return kinship.Facts{}, false
+	return kinship.Facts{}
 }

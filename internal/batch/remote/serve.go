@@ -127,13 +127,12 @@ func (h *hands) leave() {
 	}
 }
 
-// begin does something that has to end before the workshop closes. It reports whether it
-// begins. The caller holds the lock.
-func (h *hands) begin(do func()) bool {
+// begin does something that has to end before the workshop closes, unless it closes already.
+// The caller holds the lock.
+func (h *hands) begin(do func()) {
 	if !h.closed {
 		h.busy.Go(do)
 	}
-	return !h.closed
 }
 
 func (h *hands) say(m message) { _ = h.link.Say(m) } // a runner that is gone hears nothing

@@ -39,7 +39,7 @@ func (r *Runs) Ended(l *lease.Lease, at time.Time) {
 
 // seen records that a user held a lease on a GPU at that time. The caller holds
 // the lock.
-func (r *Runs) seen(p party, at time.Time) *standing {
+func (r *Runs) seen(p party, at time.Time) {
 	s := r.standings[p]
 	if s == nil {
 		for other, s := range r.standings { // drop those that have no effect any more
@@ -51,7 +51,6 @@ func (r *Runs) seen(p party, at time.Time) *standing {
 		r.standings[p] = s
 	}
 	s.held = at
-	return s
 }
 
 // standing returns what a user may count on a GPU now, or nil if the user has

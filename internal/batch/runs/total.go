@@ -3,6 +3,7 @@ package runs
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/lease"
@@ -25,12 +26,7 @@ func (r *Runs) Totals() []Total {
 		one.Latency.Counts = slices.Clone(t.Latency.Counts)
 		list = append(list, one)
 	}
-	slices.SortFunc(list, func(a, b Total) int {
-		if a.GPU < b.GPU {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(list, func(a, b Total) int { return strings.Compare(a.GPU, b.GPU) })
 	return list
 }
 

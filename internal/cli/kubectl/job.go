@@ -198,7 +198,6 @@ func (c *Cluster) EndJob(ctx context.Context, name string) error {
 // Worker is a pod of a Job.
 type Worker struct {
 	Pod  string
-	Node string
 	Away string // why it cannot be used yet, in one sentence without a full stop; empty if it can
 }
 
@@ -215,7 +214,7 @@ func (c *Cluster) Workers(ctx context.Context, job string) ([]Worker, error) {
 	workers := map[string]Worker{}
 	for _, p := range list.Items {
 		if p.Metadata.Deleted == nil && p.Status.Phase != "Succeeded" && p.Status.Phase != "Failed" && isName(p.Metadata.Name, 253, "-.") {
-			workers[p.Metadata.Name] = Worker{Pod: p.Metadata.Name, Node: p.Spec.NodeName, Away: p.waits()}
+			workers[p.Metadata.Name] = Worker{Pod: p.Metadata.Name, Away: p.waits()}
 		}
 	}
 	names := slices.Sorted(maps.Keys(workers))

@@ -114,7 +114,6 @@ type Status struct {
 	Since   time.Time // of the phase
 	By      gpu.By    // who asked for it; the zero value means berth itself
 	Why     string
-	Source  Source
 	Host    gpu.MiB       // memory of the machine that it uses
 	Returns bool          // whether it waits, or is going to wait, for its turn to come back
 	Times   int           // how often it was parked

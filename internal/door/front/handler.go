@@ -57,7 +57,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	way, refused := route.Of(route.Request{
-		Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.Query(), Host: r.Host,
+		Path: r.URL.EscapedPath(), Query: r.URL.Query(), Host: r.Host,
 		Service: r.Header.Get(route.Header), Type: r.Header.Get("Content-Type"),
 		Encoding: r.Header.Get("Content-Encoding"), Body: r.ContentLength != 0,
 	}, f.table.known())

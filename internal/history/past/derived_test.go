@@ -136,7 +136,7 @@ func TestDerivedSeriesOfHalfMinutes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p.Tidy(noon)
+	p.Tidy()
 	if oldest := time.UnixMilli(p.recent.oldest()); oldest.Before(begin.Add(time.Hour)) {
 		t.Fatalf("every sample is still there, from %v on", oldest)
 	}

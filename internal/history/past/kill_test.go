@@ -52,7 +52,7 @@ func keepWriting(dir string) error {
 		}
 		fmt.Println(at)
 		if n%200 == 199 {
-			p.Tidy(time.UnixMilli(at))
+			p.Tidy()
 		}
 		at += 1000
 	}

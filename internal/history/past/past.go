@@ -211,15 +211,15 @@ func (p *Past) Run(ctx context.Context) {
 	p.counted.began.Store(time.Now().UnixNano())
 	tidy := time.NewTicker(tidyEvery)
 	defer tidy.Stop()
-	p.Tidy(time.Now())
+	p.Tidy()
 	for {
 		select {
 		case b := <-p.in:
 			_ = p.Write(b.at, b.list) // it publishes its errors
 		case <-p.changed:
-			p.Tidy(time.Now())
-		case now := <-tidy.C:
-			p.Tidy(now)
+			p.Tidy()
+		case <-tidy.C:
+			p.Tidy()
 		case <-ctx.Done():
 			for {
 				select {

@@ -115,7 +115,6 @@ func (k *Keeper) submit(s *job.Spec, environment []string, limits Limits) (j *ke
 	}
 	k.mu.Lock()
 	j = k.add(s, int64(len(text)))
-	k.submitted++
 	k.mu.Unlock()
 	k.judge(j)
 	k.note(j)

@@ -102,7 +102,6 @@ type state struct {
 	ended     []*past           // jobs that have ended, in the order of their ends
 	endedSum  int               // their tasks
 	tasks     map[job.State]int // of all jobs, in each state
-	submitted uint64            // jobs since the start of this daemon
 	finished  map[job.State]uint64
 }
 

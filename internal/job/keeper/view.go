@@ -286,16 +286,15 @@ func Preview(s *job.Spec) api.Job {
 
 // Usage is how many jobs there are, for metrics and limits.
 type Usage struct {
-	Tasks     map[job.State]int // in each state
-	Submitted uint64            // jobs since the start
-	Ended     map[job.State]uint64
+	Tasks map[job.State]int // in each state
+	Ended map[job.State]uint64
 }
 
 // Usage returns how many jobs there are.
 func (k *Keeper) Usage() Usage {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	u := Usage{Tasks: map[job.State]int{}, Submitted: k.submitted, Ended: maps.Clone(k.finished)}
+	u := Usage{Tasks: map[job.State]int{}, Ended: maps.Clone(k.finished)}
 	for s, n := range k.tasks {
 		u.Tasks[s.Shown()] += n
 	}

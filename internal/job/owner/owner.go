@@ -366,7 +366,7 @@ func (o *Owner) happen(s *owned, e service.Event, f service.Facts, change func(*
 	s.cancel, s.withdrawn, s.asking, s.undone = func() {}, false, false, nil
 	o.set(func() { s.growing, s.unready = false, "" })
 	o.tell(s)
-	o.tellPeople(s, &was, e)
+	o.tellPeople(s, &was)
 	if was.State != service.Closing && slices.Contains(acts, service.Open) {
 		o.chargeComing(s, &was, now)
 	}

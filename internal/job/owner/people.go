@@ -336,7 +336,7 @@ func (o *Owner) cutOff(s *owned) gpu.Event {
 }
 
 // tellPeople publishes what has happened to a service, if it matters to people.
-func (o *Owner) tellPeople(s *owned, was *service.Life, e service.Event) {
+func (o *Owner) tellPeople(s *owned, was *service.Life) {
 	l, i := &s.life, s.life.Instance
 	if i == nil {
 		i = was.Instance

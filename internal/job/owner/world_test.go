@@ -309,7 +309,7 @@ func (d *daemon) pressure() placement.Pressure {
 		}
 	}
 	for _, x := range w.sortedWants() {
-		p.Wants = append(p.Wants, placement.Want{Key: x.key, Into: x.fence(), Since: x.since, Memory: x.memory, Rooms: w.rooms(x)})
+		p.Wants = append(p.Wants, placement.Want{Key: x.key, Into: x.fence(), Since: x.since, Rooms: w.rooms(x)})
 	}
 	w.Mu.Unlock()
 	for i := range p.Holdings {

@@ -62,16 +62,15 @@ func (t *Target) reasons(p lease.Part) (all []Reason) {
 	case t.Alone > 0:
 		because(Alone, "grants nothing: a lease has it alone")
 	case p.Memory > t.Most:
-		why := because(TooSmall, "can never lease %s: it has %s at most", p.Memory.ExactBeside(max(t.Most, 0)), max(t.Most, 0).ExactBeside(p.Memory))
-		why.Needs, why.Has = p.Memory, t.Most
+		because(TooSmall, "can never lease %s: it has %s at most",
+			p.Memory.ExactBeside(max(t.Most, 0)), max(t.Most, 0).ExactBeside(p.Memory)).Needs = p.Memory
 	default:
 		if p.Slots > 0 && t.Active+p.Slots > t.MaxPipelines {
-			why := because(NoSlot, "cannot lease %s: %d of %d are taken", words.Count(p.Slots, "slot"), t.Active, t.MaxPipelines)
-			why.NeedsSlots, why.Active, why.Usable = p.Slots, t.Active, t.MaxPipelines
+			because(NoSlot, "cannot lease %s: %d of %d are taken", words.Count(p.Slots, "slot"), t.Active, t.MaxPipelines)
 		}
 		if p.Memory > t.Available() {
-			why := because(NoMemory, "cannot lease %s: it has %s left", p.Memory.ExactBeside(max(t.Available(), 0)), max(t.Available(), 0).ExactBeside(p.Memory))
-			why.Needs, why.Has = p.Memory, t.Available()
+			because(NoMemory, "cannot lease %s: it has %s left",
+				p.Memory.ExactBeside(max(t.Available(), 0)), max(t.Available(), 0).ExactBeside(p.Memory)).Needs = p.Memory
 		}
 	}
 	return all

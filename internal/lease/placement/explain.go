@@ -55,11 +55,10 @@ func (s *Snapshot) reasons(n *need, r *lease.Request, i int) []Reason {
 	case u.Closed != "":
 		because(Closed, "nothing is granted here: %s", u.Closed)
 	case u.Ceiling < n.memory:
-		why := because(TooSmall, "needs %s and could never have more than %s", n.memory.Exact(), max(u.Ceiling, 0).ExactBeside(n.memory))
-		why.Needs, why.Has = n.memory, u.Ceiling
+		because(TooSmall, "needs %s and could never have more than %s",
+			n.memory.Exact(), max(u.Ceiling, 0).ExactBeside(n.memory)).Needs = n.memory
 	case u.MaxPipelines < r.Slots:
-		why := because(TooSmall, "needs %s and has only %d in all", words.Count(r.Slots, "slot"), u.MaxPipelines)
-		why.NeedsSlots, why.Active, why.Usable = r.Slots, u.Active, u.Usable
+		because(TooSmall, "needs %s and has only %d in all", words.Count(r.Slots, "slot"), u.MaxPipelines)
 	case u.Alone:
 		because(Alone, "is leased to somebody alone")
 	case n.alone && u.Leases > 0:
@@ -70,12 +69,10 @@ func (s *Snapshot) reasons(n *need, r *lease.Request, i int) []Reason {
 		because(HeldBack, "%s", s.refusal(n, i))
 	default:
 		if int(s.free[i]) < r.Slots {
-			why := because(NoSlot, "needs %s%s%s", words.Count(r.Slots, "slot"), taken(u), fewer(u))
-			why.NeedsSlots, why.Active, why.Usable = r.Slots, u.Active, u.Usable
+			because(NoSlot, "needs %s%s%s", words.Count(r.Slots, "slot"), taken(u), fewer(u))
 		}
 		if s.room[i] < n.memory {
-			why := because(NoMemory, "needs %s and has %s", n.memory.ExactBeside(s.room[i]), s.room[i].ExactBeside(n.memory))
-			why.Needs, why.Has = n.memory, s.room[i]
+			because(NoMemory, "needs %s and has %s", n.memory.ExactBeside(s.room[i]), s.room[i].ExactBeside(n.memory)).Needs = n.memory
 		}
 	}
 	return all

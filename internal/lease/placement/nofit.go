@@ -35,9 +35,7 @@ type Reason struct {
 	Code  Code
 	Text  string // one sentence for people, without the device
 
-	// The numbers behind the sentence, where it is about numbers.
-	Needs, Has                 gpu.MiB
-	NeedsSlots, Active, Usable int
+	Needs gpu.MiB // on the device, where the sentence is about that
 }
 
 // NoFitError is the answer to a request that does not fit.

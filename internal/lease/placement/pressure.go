@@ -51,10 +51,8 @@ type Want struct {
 	Into     uint64 // fence of the lease that wants to return or to grow; zero for a new lease
 	Priority int
 	Since    time.Time
-	Memory   gpu.MiB // on each device
-	Slots    int     // on each device
-	GPUs     int     // number of devices; zero means one
-	Rooms    []Room  // the devices that it could ever be granted on; empty if room would not help it
+	GPUs     int    // number of devices; zero means one
+	Rooms    []Room // the devices that it could ever be granted on; empty if room would not help it
 }
 
 // Room says how much a request lacks on one device.
@@ -81,9 +79,7 @@ func HoldingOf(uuid string, h lease.Holding, parkable bool) Holding {
 // each device beyond what is taken already. The rooms are the devices that it could ever
 // have, without those on which nothing is granted now.
 func (s *Snapshot) WantOf(r *lease.Request, memory gpu.MiB) Want {
-	w := Want{
-		Key: r.Key(), Into: r.Into, Priority: r.Priority, Since: r.Requested, Memory: memory, Slots: r.Slots, GPUs: r.Devices(),
-	}
+	w := Want{Key: r.Key(), Into: r.Into, Priority: r.Priority, Since: r.Requested, GPUs: r.Devices()}
 	for i := range s.devices {
 		u := &s.use[i]
 		if u.Closed != "" || u.State.Multiplier() == 0 || !r.Load().Within(s.most(i)) || !s.allows(i, r) {

@@ -23,7 +23,6 @@ const prefix = "/services/"
 
 // Request is a request without its body.
 type Request struct {
-	Method   string
 	Path     string // as it was sent, with its escapes
 	Query    url.Values
 	Host     string // perhaps with a port

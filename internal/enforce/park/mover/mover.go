@@ -174,7 +174,10 @@ func (p *Mover) Of(fence uint64) (move.Status, bool) {
 	if r == nil || r.Times == 0 && r.Phase == "" && r.failed == "" && r.Moving == 0 {
 		return move.Status{}, false
 	}
-	s := move.Status{Phase: r.Phase, Since: r.Since, By: r.By, Why: r.Why, Source: r.Source, Returns: r.Phase == move.Parked && r.Returns, Times: r.Times, Moving: r.Moving, Ground: r.Ground, Failed: r.failed}
+	s := move.Status{
+		Phase: r.Phase, Since: r.Since, By: r.By, Why: r.Why, Returns: r.Phase == move.Parked && r.Returns,
+		Times: r.Times, Moving: r.Moving, Ground: r.Ground, Failed: r.failed,
+	}
 	if r.Phase != "" {
 		s.Host = memory(r.Processes)
 	}
