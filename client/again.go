@@ -44,8 +44,8 @@ func (e *AwayError) Unwrap() error { return e.Err }
 
 // persist makes a request that may wait. If the daemon goes away meanwhile, persist makes
 // it again until the daemon has answered, or has been away for awayLimit. While too many
-// connections are open, persist makes it again until its timeout is over. A request that is
-// made again has the rest of its timeout, and the query that says so.
+// connections are open, persist makes it again until its timeout is over, if it has one. A
+// request that is made again has the rest of its timeout, and the query that says so.
 func persist[T any](ctx context.Context, c *Client, timeout gpu.Opt[float64], ask func(timeout gpu.Opt[float64], query url.Values) (T, error)) (T, error) {
 	begun := time.Now()
 	answer, err := ask(timeout, nil)

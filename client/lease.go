@@ -176,7 +176,7 @@ func WithLaunch(caps ...string) LeaseOption {
 //
 // If the daemon goes away while the request waits, Acquire makes it again for a minute,
 // and the request keeps its place in the queue; then Acquire returns an [*AwayError].
-// While too many connections are open, it asks again until the timeout is over.
+// While too many connections are open, it asks again until r.Timeout is over, if there is one.
 //
 // The lease lasts until it is released or ends by its binding; see [Client.Hold] for a
 // lease that renews itself.

@@ -28,7 +28,8 @@ func (c *Console) patience() time.Duration {
 }
 
 // Endure has clients that are made from now on wait for a daemon that is being replaced, or
-// that has too many connections open. It is for commands that begin something, and for those that wait for its end.
+// that has too many connections open. It is for commands that begin something, and for those
+// that wait for its end.
 func (c *Console) Endure() { c.endures = true }
 
 // endurance returns how long a client waits for such a daemon.
