@@ -33,6 +33,10 @@ const (
 	mostEnded = 100_000   // tasks, and up to a 64th more until Run tidies
 	mostOfOne = 256 << 20 // bytes of the jobs and environments of one user
 
+	// mostAwaited limits how many jobs and tasks the jobs of one user wait for, each for
+	// each of those: the end of a task has all of them looked at, whoever it belongs to.
+	mostAwaited = 100_000
+
 	// tidiedAtOnce limits the jobs that are forgotten while nobody else can change a job.
 	// Each takes 10 to 20 µs.
 	tidiedAtOnce = 1000
@@ -137,6 +141,10 @@ func (k *Keeper) room(s *job.Spec, limits Limits) error {
 		}
 		return fmt.Errorf("%w: you have %s that %s not begun, and this one has %s; %d are allowed (waiting_jobs). To go on, %s, or ask an administrator for more", ErrLimit,
 			words.Count(u.open, "task"), words.Form(u.open, "has", "have"), words.Count(s.Tasks(), "task"), most, next)
+	}
+	if n := len(refs(s)); n > 0 && u.awaits+n > mostAwaited {
+		return fmt.Errorf("%w: your jobs wait for %s, and this one for %d; %d are allowed. To go on, wait until some have begun, or wait for an array, which counts as one", ErrLimit,
+			words.Count(u.awaits, "other"), n, mostAwaited)
 	}
 	const enough = mostOfOne - MostSpec - MostEnvironment
 	if u.size < enough {

@@ -146,7 +146,7 @@ func (k *Keeper) note(j *kept) {
 	}
 	j.noted = true
 	k.mu.Lock()
-	k.unwait(j.Spec)
+	k.unwait(j)
 	k.mu.Unlock()
 }
 

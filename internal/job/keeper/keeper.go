@@ -123,6 +123,7 @@ type kept struct {
 	met       time.Time     // when they let it begin
 	noted     bool          // that they do is written down, so that they may be forgotten
 	prevented job.Ref       // why they never will
+	awaits    int           // how many of them its owner is charged for
 
 	next    int       // no task before this index is as it was submitted
 	again   []int     // tasks that wait and were in the queue before
@@ -159,6 +160,7 @@ type user struct {
 	queued int
 	busy   int        // tasks that have a lease
 	open   int        // tasks that have not begun
+	awaits int        // jobs and tasks that its jobs wait for, each for each of those
 	ended  int        // tasks of jobs that have ended
 	feeds  *run.Timer // when to feed again what could not be written down
 }

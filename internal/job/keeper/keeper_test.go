@@ -313,6 +313,43 @@ func TestDependencies(t *testing.T) {
 	})
 }
 
+// The end of a task has every job looked at that waits for it, also those of others, so how
+// much the jobs of one user wait for has a limit.
+func TestTheJobsOfOneUserWaitForSoManyOthers(t *testing.T) {
+	play(t, func(w *world) {
+		w.room = 0
+		first := w.submit(spec("first", func(s *job.Spec) { s.Hold = true }))
+		const each = mostAwaited / 10
+		waits := spec("waits", func(s *job.Spec) { s.AfterAny = slices.Repeat([]job.Ref{{Number: first.Number}}, each) })
+		var last job.Spec
+		for range 10 {
+			last = w.submit(waits)
+		}
+		w.restart()
+		if _, err := w.daemon.Submit(waits, nil, gpu.By{}); !errors.Is(err, ErrLimit) {
+			t.Errorf("one job more than may wait: %v", err)
+		}
+		other := waits
+		other.UID, other.User = 1001, "bob"
+		w.submit(other)
+		w.submit(spec("alone"))
+		if err := w.daemon.Cancel(Act{Ref: job.Ref{Number: last.Number}}); err != nil {
+			t.Fatal(err)
+		}
+		w.submit(waits)
+		if err := w.daemon.Cancel(Act{Ref: job.Ref{Number: first.Number}}); err != nil {
+			t.Fatal(err)
+		}
+		w.after(time.Minute)
+		w.submit(waits) // the others wait for nobody any more
+		for _, u := range w.daemon.users {
+			if u.awaits != 0 {
+				t.Errorf("%s waits for %d others, and all have ended", u.name, u.awaits)
+			}
+		}
+	})
+}
+
 // The oldest jobs are forgotten as soon as too many tasks have ended, except those that
 // another one waits for.
 func TestTheOldestAreForgotten(t *testing.T) {

@@ -81,7 +81,7 @@ func (k *Keeper) retire(j *kept) {
 // shelve keeps a job packed from now on. The caller holds writing.
 func (k *Keeper) shelve(j *kept, p *past) {
 	k.mu.Lock()
-	k.unwait(j.Spec)
+	k.unwait(j)
 	delete(k.jobs, p.number)
 	k.past[p.number] = p
 	k.ended = append(k.ended, p)

@@ -145,7 +145,9 @@ func (k *Keeper) add(s *job.Spec, size int64) *kept {
 		if at, there := slices.BinarySearch(waiting, s.Number); !there {
 			k.waitedFor[r.Number] = slices.Insert(waiting, at, s.Number)
 		}
+		j.awaits++
 	}
+	owner.awaits += j.awaits
 	return j
 }
 
@@ -153,10 +155,12 @@ func (k *Keeper) add(s *job.Spec, size int64) *kept {
 func refs(s *job.Spec) []job.Ref { return slices.Concat(s.After, s.AfterAny, s.AfterFailed) }
 
 // unwait notes that a job waits for no others any more.
-func (k *Keeper) unwait(s *job.Spec) {
-	for _, r := range refs(s) {
+func (k *Keeper) unwait(j *kept) {
+	j.owner.awaits -= j.awaits
+	j.awaits = 0
+	for _, r := range refs(j.Spec) {
 		waiting := k.waitedFor[r.Number]
-		if at, there := slices.BinarySearch(waiting, s.Number); there {
+		if at, there := slices.BinarySearch(waiting, j.Number); there {
 			k.waitedFor[r.Number] = slices.Delete(waiting, at, at+1)
 		}
 		if len(k.waitedFor[r.Number]) == 0 {
@@ -267,7 +271,7 @@ func (k *Keeper) settle() {
 		}
 		switch {
 		case j.noted:
-			k.unwait(j.Spec)
+			k.unwait(j)
 		case begun: // so it could, though an earlier berth did not write that down
 			j.condition = job.Met
 		default:
