@@ -58,7 +58,8 @@ func (d *People) CreateToken(by Caller, b api.TokenRequest) (api.NewToken, error
 		}
 		t.Expires = now.Add(lease.Seconds(seconds))
 	}
-	if d.tokens.Stands(t, b.Secret) { // the request was made before, so there is nothing to do
+	prolongs := b.Replace && b.TTL.Known()
+	if !prolongs && d.tokens.Stands(t, b.Secret, now) { // the request was made before, so there is nothing to do
 		return d.madeToken(b.Name, ""), nil
 	}
 	secret := ""

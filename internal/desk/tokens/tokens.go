@@ -95,6 +95,11 @@ func (e *entry) token() Token {
 	return t
 }
 
+// gives reports whether two tokens have the same rights.
+func (t *Token) gives(other *Token) bool {
+	return t.Role == other.Role && t.Service == other.Service && t.As == other.As && t.UID == other.UID
+}
+
 func minute(t time.Time) int64 { return t.Unix() / 60 }
 
 // revoked is a token that was revoked.
@@ -241,11 +246,17 @@ func (t *Tokens) List() []Token {
 }
 
 // Stands reports whether this very token exists already, with the same name, secret,
-// role, service and user, and without an expiry on either.
-func (t *Tokens) Stands(token Token, text string) bool {
+// role, service, user and time to live, and has not expired.
+func (t *Tokens) Stands(token Token, text string, now time.Time) bool {
 	e := t.all.Load().byName[token.Name]
-	return e != nil && text != "" && e.Hash == secret.Of(text) && e.Role == token.Role && e.Service == words.Service(token.Service) &&
-		e.As == token.As && e.UID == token.UID && e.Expires.IsZero() && token.Expires.IsZero()
+	if token.Service = words.Service(token.Service); e == nil || text == "" || e.Hash != secret.Of(text) || !e.gives(&token) {
+		return false
+	}
+	if e.Expires.IsZero() || token.Expires.IsZero() {
+		return e.Expires.Equal(token.Expires)
+	}
+	longer := token.Expires.Sub(now) - e.Expires.Sub(e.Created) // of which create has cut parts of a second
+	return now.Before(e.Expires) && longer.Abs() < time.Second
 }
 
 // Create makes a token and returns its secret: the one that was brought, or one of 256
@@ -287,7 +298,14 @@ func (t *Tokens) create(token Token, brought string, replace bool, now time.Time
 	case old == nil && len(tokens) >= most:
 		return "", fmt.Errorf("create the token %s: %w", token.Name, ErrFull)
 	}
-	tokens[token.Name] = newEntry(token, h)
+	added := newEntry(token, h)
+	tokens[token.Name] = added
+	if old != nil && old.Hash == h {
+		added.used.Store(old.used.Load())
+		if shortens := !token.Expires.IsZero() && (old.Expires.IsZero() || token.Expires.Before(old.Expires)); !shortens && old.gives(&token) {
+			added.Kept, old = old.Kept, nil // whoever has shown it may go on
+		}
+	}
 	if old != nil && old.Hash != h {
 		gone = latest(append(gone, revoked{old.Name, old.Hash, now.UTC().Truncate(time.Second)}))
 	}

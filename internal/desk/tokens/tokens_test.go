@@ -125,15 +125,15 @@ func TestReplace(t *testing.T) {
 	k := open(t, path)
 	first, second := "0123456789abcdefghijklmnopqrstuv", "vutsrqponmlkjihgfedcba9876543210"
 	token := Token{Name: "kubernetes", Role: access.Operator}
-	if k.Stands(token, first) {
+	if k.Stands(token, first, now) {
 		t.Error("a token stands that nobody made")
 	}
 	if _, err := k.Replace(token, first, now); err != nil {
 		t.Fatal("nothing to replace:", err)
 	}
 	shown, err := k.Check(first, now)
-	if err != nil || !k.Stands(token, first) || k.Stands(token, second) || k.Stands(token, "") || k.Stands(Token{Name: "kubernetes", Role: access.User}, first) ||
-		k.Stands(Token{Name: "kubernetes", Role: access.Operator, Expires: now}, first) {
+	if err != nil || !k.Stands(token, first, now) || k.Stands(token, second, now) || k.Stands(token, "", now) || k.Stands(Token{Name: "kubernetes", Role: access.User}, first, now) ||
+		k.Stands(Token{Name: "kubernetes", Role: access.Operator, Expires: now}, first, now) {
 		t.Errorf("the first token: %+v, %v", shown, err)
 	}
 	if _, err := k.Create(token, second, now); !errors.Is(err, ErrTaken) || shown.Standing.Err() != nil {
@@ -163,6 +163,60 @@ func TestReplace(t *testing.T) {
 	}
 }
 
+// A token with a time to live stands for whoever asks for the same time, until it has expired.
+func TestATokenThatExpiresStands(t *testing.T) {
+	k := open(t, filepath.Join(t.TempDir(), "tokens.json"))
+	own, made := "0123456789abcdefghijklmnopqrstuv", now.Add(900*time.Millisecond)
+	lasting := func(from time.Time, ttl time.Duration) Token {
+		return Token{Name: "ci", Role: access.User, Expires: from.Add(ttl)}
+	}
+	if _, err := k.Create(lasting(made, time.Hour), own, made); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		after, ttl time.Duration
+		want       bool
+	}{{0, time.Hour, true}, {50 * time.Minute, time.Hour, true}, {time.Hour, time.Hour, false}, {0, 2 * time.Hour, false}, {30 * time.Minute, 30 * time.Minute, false}} {
+		then := made.Add(c.after)
+		if got := k.Stands(lasting(then, c.ttl), own, then); got != c.want {
+			t.Errorf("asked for %v after %v: it stands: %v, want %v", c.ttl, c.after, got, c.want)
+		}
+	}
+	if k.Stands(Token{Name: "ci", Role: access.User}, own, made) {
+		t.Error("a token that expires is taken for one that does not")
+	}
+}
+
+// A token that is replaced by itself, for longer, ends nothing for whoever has shown it, and
+// is as used as before.
+func TestATokenIsProlonged(t *testing.T) {
+	k := open(t, filepath.Join(t.TempDir(), "tokens.json"))
+	own := "0123456789abcdefghijklmnopqrstuv"
+	lasting := func(role access.Role, ttl time.Duration) Token {
+		return Token{Name: "ci", Role: role, Expires: now.Add(ttl)}
+	}
+	create(t, k, lasting(access.User, time.Hour), own)
+	for _, c := range []struct {
+		name  string
+		token Token
+		ends  bool
+	}{
+		{"longer", lasting(access.User, 2*time.Hour), false}, {"for ever", Token{Name: "ci", Role: access.User}, false}, {"shorter", lasting(access.User, time.Hour), true},
+		{"of another role", lasting(access.Viewer, 3*time.Hour), true},
+	} {
+		shown, err := k.Check(own, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := k.Replace(c.token, own, now); err != nil || (shown.Standing.Err() != nil) != c.ends || k.List()[0].Used.IsZero() {
+			t.Errorf("%s: %v; whoever showed it before: %v; used %v", c.name, err, shown.Standing.Err(), k.List()[0].Used)
+		}
+		if shown, err := k.Check(own, now); err != nil || shown.Standing.Err() != nil {
+			t.Errorf("%s: shown afterwards: %v, %v", c.name, err, shown.Standing.Err())
+		}
+	}
+}
+
 // A token that is bound to a user stays bound to that user and uid.
 func TestABoundTokenIsKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens.json")
@@ -180,7 +234,7 @@ func TestABoundTokenIsKept(t *testing.T) {
 	}
 	other, free := bound, bound
 	other.UID, free.As, free.UID = 1001, "", 0
-	if !k.Stands(bound, own) || k.Stands(other, own) || k.Stands(free, own) {
+	if !k.Stands(bound, own, now) || k.Stands(other, own, now) || k.Stands(free, own, now) {
 		t.Error("a token of another user, or of nobody, is taken for this one")
 	}
 	if _, err := k.Replace(free, own, now); err != nil {

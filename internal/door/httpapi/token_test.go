@@ -354,6 +354,17 @@ func TestTokenRoutes(t *testing.T) {
 		t.Errorf("made %+v", got)
 	}
 	// The same request again changes nothing, and replace changes what stands.
+	short := `{"name":"short","role":"user","token":"` + strings.ToUpper(own) + `","ttl_seconds":3600`
+	first := decode[api.NewToken](t, d.askAs(root, "POST", "/api/tokens", short+`}`))
+	if again := decode[api.NewToken](t, d.askAs(root, "POST", "/api/tokens", short+`}`)); again != first || first.Expires.IsZero() {
+		t.Errorf("first %+v, then %+v", first, again)
+	}
+	if w := d.askAs(root, "POST", "/api/tokens", short+`,"replace":true}`); w.Code != 201 || decode[api.NewToken](t, w).Expires.Before(first.Expires) {
+		t.Errorf("replaced by itself: %d %s", w.Code, w.Body)
+	}
+	if w := d.askAs(root, "DELETE", "/api/tokens/short", ""); w.Code != 200 {
+		t.Errorf("revoked: %d %s", w.Code, w.Body)
+	}
 	for body, want := range map[string]int{
 		`{"name":"own","role":"user","service":"a_b","token":"` + own + `"}`:                201,
 		`{"name":"own","role":"user","service":"a_b","token":"` + own + `","replace":true}`: 201,
