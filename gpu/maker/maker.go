@@ -61,8 +61,9 @@ var makers = []Maker{
 	},
 	{
 		Vendor: gpu.AMD, Label: "AMD", Runtime: "ROCm",
-		// HIP counts the devices that ROCm shows it.
-		Shows: []Variable{{"ROCR_VISIBLE_DEVICES", "", Names}, {"HIP_VISIBLE_DEVICES", "", Count}},
+		// HIP and OpenCL count the devices that ROCm shows them. A scheduler around berth, such
+		// as Slurm, may have set the last one to places among all devices.
+		Shows: []Variable{{"ROCR_VISIBLE_DEVICES", "", Names}, {"HIP_VISIBLE_DEVICES", "", Count}, {"GPU_DEVICE_ORDINAL", "", Count}},
 
 		PCI: "0x1002", Modules: []string{"sys/module/amdgpu"}, Version: "sys/module/amdgpu/version",
 		Files:   []string{"dev/kfd", "dev/dri/renderD*"},

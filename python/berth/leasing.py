@@ -717,6 +717,7 @@ class Lease:
             names = [str(d.get("ordinal", u)) if "-at-" in u else u for u, d in zip(self.uuids, devices)]
             variables["ROCR_VISIBLE_DEVICES"] = ",".join(names)
             variables["HIP_VISIBLE_DEVICES"] = ",".join(str(i) for i in range(len(names)))
+            variables["GPU_DEVICE_ORDINAL"] = variables["HIP_VISIBLE_DEVICES"]  # for OpenCL
         elif devices[0]["vendor"] == "intel":
             variables["ZE_ENABLE_PCI_ID_DEVICE_ORDER"] = "1"
             variables["ZE_FLAT_DEVICE_HIERARCHY"] = "COMPOSITE"

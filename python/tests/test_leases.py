@@ -510,6 +510,7 @@ class Answers(unittest.TestCase):
             with berth.lease(memory=64, client=berth.Client(socket=door.path)) as gpu:
                 self.assertEqual(gpu.env["ROCR_VISIBLE_DEVICES"], "GPU-1")
                 self.assertEqual(gpu.env["HIP_VISIBLE_DEVICES"], "0")
+                self.assertEqual(gpu.env["GPU_DEVICE_ORDINAL"], "0")
                 self.assertNotIn("CUDA_VISIBLE_DEVICES", gpu.env)
 
     def test_intel(self):

@@ -83,23 +83,23 @@ func TestEnvironment(t *testing.T) {
 		},
 		"AMD": {
 			lease:   leased(None, 0, amd("GPU-5f"), amd("GPU-6f")),
-			environ: []string{"CUDA_VISIBLE_DEVICES=1"},
-			want:    slices.Concat(identity(0, "GPU-5f,GPU-6f"), []string{"ROCR_VISIBLE_DEVICES=GPU-5f,GPU-6f", "HIP_VISIBLE_DEVICES=0,1"}),
+			environ: []string{"CUDA_VISIBLE_DEVICES=1", "GPU_DEVICE_ORDINAL=5,6"},
+			want:    slices.Concat(identity(0, "GPU-5f,GPU-6f"), []string{"ROCR_VISIBLE_DEVICES=GPU-5f,GPU-6f", "HIP_VISIBLE_DEVICES=0,1", "GPU_DEVICE_ORDINAL=0,1"}),
 			gone:    []string{"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"},
 		},
 		"AMD beside NVIDIA": {
 			lease: leased(None, 0, amd("GPU-5f"), one),
-			want:  slices.Concat(identity(0, "GPU-5f,GPU-a"), visible("GPU-a"), []string{"ROCR_VISIBLE_DEVICES=GPU-5f", "HIP_VISIBLE_DEVICES=0"}),
+			want:  slices.Concat(identity(0, "GPU-5f,GPU-a"), visible("GPU-a"), []string{"ROCR_VISIBLE_DEVICES=GPU-5f", "HIP_VISIBLE_DEVICES=0", "GPU_DEVICE_ORDINAL=0"}),
 		},
 		"AMD without a number of its own": {
 			lease: leased(None, 0, gpu.Device{UUID: "GPU-1002-164e-at-0000-0e-00.0", Vendor: gpu.AMD, Ordinal: gpu.Some(3)}, amd("GPU-6f")),
-			want:  slices.Concat(identity(0, "GPU-1002-164e-at-0000-0e-00.0,GPU-6f"), []string{"ROCR_VISIBLE_DEVICES=3,GPU-6f", "HIP_VISIBLE_DEVICES=0,1"}),
+			want:  slices.Concat(identity(0, "GPU-1002-164e-at-0000-0e-00.0,GPU-6f"), []string{"ROCR_VISIBLE_DEVICES=3,GPU-6f", "HIP_VISIBLE_DEVICES=0,1", "GPU_DEVICE_ORDINAL=0,1"}),
 		},
 		"AMD that ROCm does not know": {
 			lease:   leased(None, 0, amd("GPU-1002-164e-at-0000-0e-00.0")),
 			environ: []string{"ROCR_VISIBLE_DEVICES=7"},
 			want:    identity(0, "GPU-1002-164e-at-0000-0e-00.0"),
-			gone:    []string{"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"},
+			gone:    []string{"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"},
 		},
 		"Intel": {
 			lease:   leased(None, 0, gpu.Device{UUID: "GPU-8086-56a0-at-0000-03-00.0", Vendor: gpu.Intel, Ordinal: gpu.Some(1)}),
@@ -121,7 +121,7 @@ func TestEnvironment(t *testing.T) {
 		"framework on AMD": {
 			lease: leased(Framework, 4096, amd("GPU-5f")), ladder: Ladder{Context: 500},
 			want: slices.Concat(identity(4096, "GPU-5f"), framework,
-				[]string{"ROCR_VISIBLE_DEVICES=GPU-5f", "HIP_VISIBLE_DEVICES=0", "PYTORCH_HIP_ALLOC_CONF=per_process_memory_fraction:" + share}),
+				[]string{"ROCR_VISIBLE_DEVICES=GPU-5f", "HIP_VISIBLE_DEVICES=0", "GPU_DEVICE_ORDINAL=0", "PYTORCH_HIP_ALLOC_CONF=per_process_memory_fraction:" + share}),
 		},
 		"framework beside what the user set": {
 			lease: leased(Framework, 4096, one), ladder: Ladder{Context: 500},
