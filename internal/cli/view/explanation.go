@@ -142,7 +142,7 @@ func (x GPUs) obstacle(o together, to term.Screen) []string {
 	for i, uuid := range o.uuids {
 		shorts[i] = x.short(uuid)
 	}
-	lead := fmt.Sprintf("  GPU %s  ", strings.Join(shorts, ", "))
+	lead := fmt.Sprintf("  GPU %s  ", words.Few(shorts, mostAlike))
 	lines := []string{to.Hang(term.Bold, lead, term.Clean(o.Text))}
 	shown := o.Holders
 	if len(shown) > mostInTheWay+1 {
@@ -175,8 +175,12 @@ func (x GPUs) obstacle(o together, to term.Screen) []string {
 	return lines
 }
 
-// mostInTheWay is how many leases in the way are named for each device.
-const mostInTheWay = 5
+// mostInTheWay is how many leases in the way are named for each device, and mostAlike how
+// many devices that have the same in the way.
+const (
+	mostInTheWay = 5
+	mostAlike    = 8
+)
 
 // ranking returns the devices in the order in which a request would get them, with the
 // numbers that decide. Devices that do not fit come last, with the reason, unless the

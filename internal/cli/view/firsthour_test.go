@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -39,6 +40,25 @@ func TestExplainedSlots(t *testing.T) {
 		lines := GPUs{"GPU-1": 1}.Explained(api.Explanation{Possible: true, Devices: []api.Obstacle{c.o}}, to)
 		if got := strings.Contains(strings.Join(lines, "\n"), hint); got != c.want {
 			t.Errorf("%v: %q", c.o, lines)
+		}
+	}
+}
+
+// What many devices have in common stands beside few of them, and has a line of the terminal.
+func TestManyDevicesAlike(t *testing.T) {
+	x, e := GPUs{}, api.Explanation{Text: "No device fits.", Possible: true}
+	for i := range 64 {
+		uuid := fmt.Sprintf("GPU-%d", i)
+		x[uuid] = i
+		e.Devices = append(e.Devices, api.Obstacle{GPU: uuid, Code: "no_slot", Text: "needs 1 slot, and its only one is taken"})
+	}
+	text := strings.Join(x.Explained(e, term.Screen{Width: 80, Now: now}), "\n")
+	if !strings.Contains(text, "GPU 0, 1, 2, 3, 4, 5, 6, 7 and 56 more  needs 1 slot") {
+		t.Errorf("%s", text)
+	}
+	for line := range strings.Lines(text) {
+		if term.Columns(strings.TrimSuffix(line, "\n")) > 80 {
+			t.Errorf("it is too long: %s", line)
 		}
 	}
 }
