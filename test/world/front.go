@@ -41,7 +41,11 @@ type frontService struct {
 
 // beginFront starts the front.
 func (w *World) beginFront() {
-	f := &front{w: w, name: "front", services: map[string]*frontService{}, changed: make(chan struct{}), due: make(chan struct{}, 1)}
+	w.mu.Lock()
+	w.fronts++
+	name := fmt.Sprint("front", w.fronts)
+	w.mu.Unlock()
+	f := &front{w: w, name: name, services: map[string]*frontService{}, changed: make(chan struct{}), due: make(chan struct{}, 1)}
 	f.id = w.processes.begin(proc{uid: frontUID, parent: 1, name: "berth-front"})
 	f.asks = w.client(frontUID, f.id, false)
 	f.ctx, f.stop = context.WithCancel(context.Background())
@@ -294,7 +298,7 @@ func (w *World) actOnService() {
 	id, c := w.caller([]int{0, olga, olga, w.someone()}[w.intn(4)])
 	service := services[w.intn(len(services))]
 	act := []string{"start", "stop", "restart", "move", "show"}[w.intn(5)]
-	w.reached("service × " + act)
+	w.reached("service × " + map[string]string{"stop": "cancel", "start": "start", "restart": "release", "move": "resize", "show": "show"}[act])
 	go func() {
 		defer w.processes.end(id, 0)
 		err := w.asking(act+" service", longCall, func(ctx context.Context) (err error) {
@@ -321,7 +325,7 @@ func (w *World) serverDies() {
 	w.mu.Lock()
 	id := w.servers[services[w.random.IntN(len(services))]]
 	w.mu.Unlock()
-	w.reached("service × kill of its server")
+	w.reached("service × a killed process")
 	w.processes.end(id, process.Kill)
 }
 

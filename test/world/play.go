@@ -106,6 +106,7 @@ func (w *World) keepAlive() {
 		}
 		if l != nil {
 			<-l.over
+			w.met("a restart")
 			w.effects.Lock()
 			dark := w.dark
 			w.dark = false
@@ -134,6 +135,7 @@ func (w *World) keepAlive() {
 // rebooted ends everything that runs, as a machine does that has lost its power.
 func (w *World) rebooted() {
 	w.count.reboots++
+	w.met("a reboot")
 	w.note("the machine starts again")
 	w.processes.mu.Lock()
 	w.processes.boot += "'"
@@ -534,7 +536,7 @@ func (w *World) processEnds() {
 	if p == nil {
 		return
 	}
-	w.reached(p.kind + " × kill of its process")
+	w.reached(p.kind + " × a killed process")
 	p.mayEnd("its process was killed")
 	w.processes.end(p.process, process.Kill)
 }
@@ -575,6 +577,7 @@ func (w *World) deviceFails() {
 		time.AfterFunc(wait, func() { c.set(func() { c.lost = false }) })
 	case 1:
 		w.note("%s hangs for %v", c.about.UUID, wait)
+		w.met("a hang of its device")
 		c.hang()
 		time.AfterFunc(wait, c.mend)
 	case 2:
@@ -626,10 +629,11 @@ func (w *World) diskFails() {
 	switch w.intn(3) {
 	case 0:
 		w.note("the disk is full for %v", wait)
-		w.reached("the disk is full")
+		w.met("a full disk")
 		w.disk.set(func() { w.disk.full = true })
 	case 1:
 		w.note("the disk is broken for %v", wait)
+		w.met("a broken disk")
 		w.disk.set(func() { w.disk.broken = true })
 	case 2:
 		w.note("one write is going to fail")
@@ -659,6 +663,7 @@ func (w *World) changeSettings() {
 	}[w.intn(11)]
 	go func() {
 		defer w.processes.end(id, 0)
+		w.met("new settings")
 		_ = w.asking("settings "+part, 10*time.Minute, func(ctx context.Context) error { _, err := c.SetConfig(ctx, []byte(part)); return err })
 	}()
 }
@@ -666,6 +671,7 @@ func (w *World) changeSettings() {
 func (w *World) setClock() {
 	by := time.Duration(w.intn(7200)-3600) * time.Second
 	w.note("the clock is set by %v", by)
+	w.met("a set clock")
 	w.mu.Lock()
 	w.offset += by
 	w.mu.Unlock()

@@ -277,6 +277,20 @@ func (w *World) look() {
 		return // no daemon has answered: the next look will
 	}
 	w.checkSums(leases)
+	for _, one := range leases.Leases {
+		w.reached("a lease is " + one.State)
+	}
+	if len(leases.Waiting) > 0 {
+		w.reached("a lease is waiting")
+	}
+	if all, err := root.Services(ctx); err == nil {
+		for _, s := range all.Services {
+			w.reached("a service is " + s.State)
+			if s.State == "parked" {
+				w.reached("service × park")
+			}
+		}
+	}
 	there := map[string]api.Lease{}
 	for _, one := range leases.Leases {
 		there[fmt.Sprintf("%d/%s/%d", one.Holder.UID.Or(-1), one.ID, one.Fence)] = one
@@ -364,6 +378,15 @@ func (w *World) lookAtJobs(ctx context.Context, root *client.Client, all []*prom
 			continue
 		}
 		j, err := root.Job(ctx, id)
+		if err == nil {
+			w.reached("a job is " + j.State)
+			for _, task := range j.List {
+				w.reached("a job is " + task.State)
+			}
+			if j.State == "parked" {
+				w.reached("job × park")
+			}
+		}
 		var problem *api.Problem
 		switch {
 		case errors.As(err, &problem) && problem.Status == 404:
@@ -374,10 +397,10 @@ func (w *World) lookAtJobs(ctx context.Context, root *client.Client, all []*prom
 		case final != "" && j.State != final:
 			w.wrong("the job %s was %s, and is %s", id, final, j.State)
 		case j.Over():
+			w.reached("a job is " + j.State)
 			p.mu.Lock()
 			p.final = j.State
 			p.mu.Unlock()
-			w.reached("job is " + j.State)
 		case !sure.IsZero() && time.Since(sure) > time.Hour && !w.processesStuck():
 			w.wrong("the job %s was cancelled %v ago, and is %s: %s", id, time.Since(sure).Round(time.Second), j.State, j.Cause)
 		}

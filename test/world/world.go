@@ -63,6 +63,7 @@ type World struct {
 	observer process.ID     // of root
 	settling bool
 	front    *front
+	fronts   int // that there were
 	stopHear func()
 	servers  map[string]process.ID // by service
 

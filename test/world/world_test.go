@@ -14,10 +14,11 @@ import (
 )
 
 var (
-	length      = flag.Duration("world.for", 20*time.Second, "play for so long")
-	first       = flag.Uint64("world.seed", 1, "begin with this seed")
-	operations_ = flag.Int("world.operations", 400, "of one history")
-	verbose     = flag.Bool("world.told", false, "tell what happens")
+	length  = flag.Duration("world.for", 20*time.Second, "play for so long")
+	first   = flag.Uint64("world.seed", 1, "begin with this seed")
+	each    = flag.Int("world.operations", 300, "of one history")
+	counts  = flag.Bool("world.counts", false, "tell how often each mark was reached")
+	verbose = flag.Bool("world.told", false, "tell what happens")
 )
 
 // Histories of whole daemons in a simulated machine: what callers were told is so, and
@@ -37,7 +38,7 @@ func TestWorld(t *testing.T) {
 				w.keepAlive()
 				w.beginFront()
 				go w.hear()
-				w.play(*operations_)
+				w.play(*each)
 				if !w.failed() {
 					w.settle()
 				}
@@ -55,8 +56,12 @@ func TestWorld(t *testing.T) {
 		}
 	}
 	t.Logf("%d histories, %d operations, %d effects, %d kills, %d reboots in %v on %d processors", histories, done, effects, kills, reboots, time.Since(begun).Round(time.Second), runtime.GOMAXPROCS(0))
-	for _, m := range slices.Sorted(maps.Keys(marks)) {
-		t.Logf("%6d %s", marks[m], m)
+	missed := never(marks)
+	t.Logf("%d of %d marks were reached, never:\n  %s", len(Marks())-len(missed), len(Marks()), wrapped(missed))
+	if *counts {
+		for _, m := range slices.Sorted(maps.Keys(marks)) {
+			t.Logf("%6d %s", marks[m], m)
+		}
 	}
 }
 
