@@ -139,34 +139,66 @@ func (t *turn) again(at time.Time) {
 	}
 }
 
+// candidate is a lease that may leave its device for a request.
+type candidate struct {
+	placement.Holding
+	ready time.Time // from when
+}
+
+// bound is at least what some leases can free together. It tells when they need no closer
+// look: one user may have a thousand of them.
+type bound struct {
+	host   gpu.MiB // memory of the machine that they take
+	beside gpu.MiB // memory that they free beyond that
+	slots  int
+}
+
+func (b *bound) add(h placement.Holding) {
+	b.host, b.beside, b.slots = b.host+takes(h), b.beside+max(h.Memory-takes(h), 0), b.slots+h.Slots
+}
+
 // exit returns which leases have to leave a device for a request. It returns false if the
 // request does not fit even if all leases leave that may ever be moved for it.
 func (t *turn) exit(w placement.Want, room placement.Room) (exit, bool) {
 	memory, slots := room.Missing, room.MissingSlots
-	var may []placement.Holding
+	var may []candidate
+	var most bound
 	for _, h := range t.holdings[room.GPU] {
 		switch {
 		case h.Leaves:
 			memory, slots = memory-h.Memory, slots-h.Slots
-		case h.Parkable && h.Priority <= w.Priority && h.Fence != w.Into && !t.chosen[h.Fence]:
-			may = append(may, h)
+		case h.Parkable && h.Priority <= w.Priority && h.Fence != w.Into && !t.chosen[h.Fence] && takes(h) <= t.host:
+			may = append(may, candidate{h, ready(h, w)})
+			most.add(h)
 		}
 	}
-	slices.SortStableFunc(may, func(a, b placement.Holding) int { return ready(a, w).Compare(ready(b, w)) })
-	for n := range len(may) + 1 {
-		if n > 0 && n < len(may) && !ready(may[n], w).After(t.now) {
-			continue // consider all leases that may leave now together
+	enough := func(b bound) bool { return memory <= b.beside+min(b.host, t.host) && slots <= b.slots }
+	switch {
+	case memory <= 0 && slots <= 0:
+		return exit{gpu: room.GPU}, true
+	case !enough(most):
+		return exit{}, false
+	}
+	t.sort(may, w)
+	soonest := slices.Clone(may)
+	slices.SortStableFunc(soonest, func(a, b candidate) int { return a.ready.Compare(b.ready) })
+	most = bound{}
+	for i, c := range soonest {
+		most.add(c.Holding)
+		at := later(c.ready, t.now)
+		if i+1 < len(soonest) && !soonest[i+1].ready.After(at) || !enough(most) {
+			continue // consider all leases that may leave at one moment together
 		}
-		leaves, enough := t.choose(w, may[:n], memory, slots)
-		if !enough {
+		leaves, fits := t.choose(may, at, memory, slots)
+		if !fits {
 			continue
 		}
 		e := exit{gpu: room.GPU, leaves: leaves}
 		for _, h := range leaves {
 			e.moved, e.host = e.moved+h.Measured, e.host+takes(h)
 		}
-		if n > 0 && ready(may[n-1], w).After(t.now) {
-			e.at = ready(may[n-1], w)
+		if at.After(t.now) {
+			e.at = at
 		}
 		return e, true
 	}
@@ -220,27 +252,31 @@ func takes(h placement.Holding) gpu.MiB {
 	return h.Measured
 }
 
-// choose returns some of the leases whose leaving frees this much, and false if all of
-// them free less. It prefers lower priorities, then leases whose time slice is over, and
-// idle ones among them, then leases that were already warned, and then those with the
-// least to move.
-func (t *turn) choose(w placement.Want, may []placement.Holding, memory gpu.MiB, slots int) ([]placement.Holding, bool) {
-	order := slices.Clone(may)
-	slices.SortStableFunc(order, func(a, b placement.Holding) int {
-		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(t.rank(a, w), t.rank(b, w)),
+// sort puts those first that leave first: lower priorities, then leases whose time slice is
+// over, and idle ones among them, then leases that were already warned, and then those with
+// the least to move.
+func (t *turn) sort(may []candidate, w placement.Want) {
+	slices.SortFunc(may, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(t.rank(a.Holding, w), t.rank(b.Holding, w)),
 			compareBool(a.Warned.IsZero(), b.Warned.IsZero()), cmp.Compare(a.Measured, b.Measured), a.Since.Compare(b.Since), cmp.Compare(a.Fence, b.Fence))
 	})
+}
+
+// choose returns some of the leases that may leave by a time, the first of them where it
+// can, whose leaving frees this much, and false if all of them free less.
+func (t *turn) choose(may []candidate, by time.Time, memory gpu.MiB, slots int) ([]placement.Holding, bool) {
 	host := t.host
 	var leaves []placement.Holding
-	for _, h := range order {
+	for i := range may {
+		h := &may[i]
 		if memory <= 0 && slots <= 0 {
 			break
 		}
-		if takes(h) > host || !(memory > 0 && h.Memory > 0 || slots > 0 && h.Slots > 0) {
+		if h.ready.After(by) || takes(h.Holding) > host || !(memory > 0 && h.Memory > 0 || slots > 0 && h.Slots > 0) {
 			continue // it cannot leave, or that would help nobody
 		}
-		leaves = append(leaves, h)
-		host, memory, slots = host-takes(h), memory-h.Memory, slots-h.Slots
+		leaves = append(leaves, h.Holding)
+		host, memory, slots = host-takes(h.Holding), memory-h.Memory, slots-h.Slots
 	}
 	if memory > 0 || slots > 0 {
 		return nil, false

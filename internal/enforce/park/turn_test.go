@@ -331,3 +331,19 @@ func TestTurnOfALeaseOnTwoDevices(t *testing.T) {
 		t.Errorf("%v leave; want the lease once", got)
 	}
 }
+
+// Many small leases, each of which may leave at another moment, are gone through a few
+// times, and not once for each of them: that takes no memory for each.
+func TestTurnOfManyLeases(t *testing.T) {
+	const many = 500
+	p := placement.Pressure{Host: 1 << 20}
+	for i := range many {
+		p.Holdings = append(p.Holdings, holding(uint64(i+1), 1, -i))
+	}
+	for _, missing := range []gpu.MiB{many, many + 1} { // all of them are enough, and even all are not
+		p.Wants = []placement.Want{want("w", lacks("A", missing))}
+		if n := testing.AllocsPerRun(5, func() { park.NewYielding(at(0), p) }); n > many/5 {
+			t.Errorf("for %v it allocates %v times", missing, n)
+		}
+	}
+}
