@@ -215,8 +215,18 @@ func (p *Mover) call(ctx context.Context, r *record, held *lease.Lease, by acces
 	p.mu.Lock()
 	over, since := r.waitOver, r.WaitsSince(held.ParkedAt, when.Now())
 	p.mu.Unlock()
-	if over != nil {
-		<-over // a lease has one request at a time
+	if over != nil { // a lease has one request at a time
+		select {
+		case <-over:
+		case <-ctx.Done():
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.start(r, func(context.Context, *record) {
+				<-over
+				p.happen(r, park.CallOver)
+			})
+			return context.Cause(ctx)
+		}
 	}
 	_, err := p.Leases.Return(ctx, held.Key(), held.Fence, by, why, since, wait)
 	p.happen(r, park.CallOver) // bring it back now, or wait for its turn again

@@ -1,6 +1,8 @@
 package mover_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -54,4 +56,46 @@ func TestParkedByHandKeepsNoPlace(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Who wants a parked lease back, and gives up before its wait for a turn has ended, has an
+// answer at once. The lease waits for its turn again.
+func TestGivesUpWhileTheTurnIsAwaited(t *testing.T) {
+	inWorld(t, 100*gib, func(t *testing.T, w *world) {
+		asked, answers := make(chan struct{}, 1), make(chan struct{})
+		w.set(func() {
+			w.point = func(name string) {
+				if name == "before Return" {
+					asked <- struct{}{}
+					<-answers
+				}
+			}
+		})
+		a := w.grant("a", 60*gib)
+		b := <-w.queue("b", 60*gib, func(r *lease.Request) { r.Parkable = false }) // a is parked for it
+		<-asked
+		w.parked(a)
+		ctx, giveUp := context.WithCancel(t.Context())
+		resumed := make(chan error, 1)
+		go func() { resumed <- w.now.Resume(ctx, a.Key(), a.Fence, byU, "", forever) }()
+		synctest.Wait()
+		giveUp()
+		synctest.Wait()
+		select {
+		case err := <-resumed:
+			if !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		default:
+			t.Error("it has no answer")
+		}
+		close(answers)
+		<-asked // it waits for its turn again
+		w.End(w.of(b.Fence)[0].PID)
+		if _, err := w.now.book.Release(t.Context(), lease.Name{ID: "b"}, 0, byU); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		w.active(a)
+	})
 }
