@@ -70,12 +70,15 @@ func Stuck(goal Goal, all []move.Outcome) (list []move.Outcome) {
 // Merge returns the outcomes in all, with newer ones of the same processes in their place
 // and those of other processes added.
 func Merge(all, newer []move.Outcome) []move.Outcome {
-	merged := slices.Clone(all)
+	merged, index := slices.Clone(all), map[move.Process]int{}
+	for i, o := range merged {
+		index[o.Process] = i
+	}
 	for _, n := range newer {
-		i := slices.IndexFunc(merged, func(o move.Outcome) bool { return o.Process == n.Process })
-		if i < 0 {
+		i, known := index[n.Process]
+		if !known {
+			i, index[n.Process] = len(merged), len(merged)
 			merged = append(merged, n)
-			continue
 		}
 		merged[i] = n
 	}

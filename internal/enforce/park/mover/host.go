@@ -105,9 +105,11 @@ func cached(file string) int64 {
 	return 0
 }
 
-// hostFor returns the memory of the machine for a lease on a device. The content of
-// simulated devices takes no memory, so only a setting limits it. The caller holds mu.
-func (p *Mover) hostFor(simulated bool, ids []move.Process) (park.HostMemory, error) {
+// hostFor returns the memory of the machine for a lease on a device, whose processes have
+// so much by Machine.Group. The content of simulated devices takes no memory, so only a
+// setting limits it. The caller holds mu, and asks for the groups before: a lease may have
+// any number of processes, and others wait for mu.
+func (p *Mover) hostFor(simulated bool, group gpu.Opt[gpu.MiB]) (park.HostMemory, error) {
 	h := park.HostMemory{Most: p.settings.Optimization.ParkHost}
 	if simulated {
 		const plenty = 1 << 40
@@ -117,7 +119,7 @@ func (p *Mover) hostFor(simulated bool, ids []move.Process) (park.HostMemory, er
 		if h.Total, h.Available, err = p.Machine.Memory(); err != nil {
 			return park.HostMemory{}, err
 		}
-		h.Group = p.Machine.Group(ids)
+		h.Group = group
 	}
 	for _, r := range p.leases {
 		if r.Phase == "" || r.Simulated != simulated {

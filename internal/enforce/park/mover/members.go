@@ -161,16 +161,17 @@ func (p *Mover) newMembers(r *record) error {
 	return p.write()
 }
 
-// addMembers does the part of newMembers that needs mu, and reports whether there is
-// something new.
+// addMembers does the part of newMembers before the file, and reports whether there is
+// something new. Only its own goroutine changes r.Processes meanwhile.
 func (p *Mover) addMembers(r *record, list []moved) (news bool, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all, found, more := slices.Clone(r.Processes), false, gpu.MiB(0)
+	all, index, more := slices.Clone(r.Processes), map[move.Process]int{}, gpu.MiB(0)
+	for i, m := range all {
+		index[m.Process] = i
+	}
 	for _, m := range list {
-		i := slices.IndexFunc(all, func(known moved) bool { return known.Process == m.Process })
-		if i < 0 {
-			i, found = len(all), true
+		i, known := index[m.Process]
+		if !known {
+			i, index[m.Process] = len(all), len(all)
 			all = append(all, moved{Process: m.Process})
 		}
 		if m.Memory > all[i].Memory {
@@ -178,8 +179,17 @@ func (p *Mover) addMembers(r *record, list []moved) (news bool, err error) {
 			all[i].Memory = m.Memory
 		}
 	}
+	if len(all) == len(r.Processes) && more == 0 {
+		return false, nil
+	}
+	group := gpu.Opt[gpu.MiB]{}
 	if more > 0 {
-		host, err := p.hostFor(r.Simulated, identities(r.Processes))
+		group = p.Machine.Group(identities(r.Processes))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if more > 0 {
+		host, err := p.hostFor(r.Simulated, group)
 		if err != nil {
 			return false, err
 		}
@@ -189,9 +199,6 @@ func (p *Mover) addMembers(r *record, list []moved) (news bool, err error) {
 		if why := host.Refuse(more); why != "" {
 			return false, refuse(r.Key.ID, move.NoHost, why, "")
 		}
-	}
-	if !found && more == 0 {
-		return false, nil
 	}
 	r.Processes = all
 	return true, nil

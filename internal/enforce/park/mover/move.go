@@ -142,11 +142,13 @@ func (m *movement) again(ctx context.Context, all []move.Outcome) ([]move.Outcom
 	if err != nil {
 		return all, err
 	}
+	before := map[move.Process]move.Outcome{}
+	for _, o := range all {
+		before[o.Process] = o
+	}
 	for i, n := range now {
-		for _, o := range all {
-			if o.Process == n.Process && n.Error == "" {
-				now[i].Error, now[i].Code = o.Error, o.Code
-			}
+		if o, known := before[n.Process]; known && n.Error == "" {
+			now[i].Error, now[i].Code = o.Error, o.Code
 		}
 	}
 	return now, nil
@@ -168,9 +170,12 @@ func (m *movement) take(ctx context.Context, step move.Step, on []move.Process) 
 			return nil, err
 		}
 	}
-	size := gpu.MiB(0)
+	size, moves := gpu.MiB(0), map[move.Process]bool{}
+	for _, id := range on {
+		moves[id] = true
+	}
 	for _, p := range m.r.Processes {
-		if slices.Contains(on, p.Process) {
+		if moves[p.Process] {
 			size += p.Memory
 		}
 	}

@@ -146,7 +146,7 @@ func (p *Mover) overlay(pressure *placement.Pressure, now time.Time) (parkable b
 		}
 	}
 	if parkable {
-		host, err := p.hostFor(simulated, nil)
+		host, err := p.hostFor(simulated, gpu.Opt[gpu.MiB]{})
 		if err == nil {
 			pressure.Host = host.Room()
 		}

@@ -159,11 +159,12 @@ func (p *Mover) prepare(ctx context.Context, r *record, o *order) error {
 // enter records the processes of a lease that is about to be parked, if the machine has the
 // memory for them.
 func (p *Mover) enter(r *record, o *order, simulated bool, list []moved) error {
+	group := p.Machine.Group(identities(list))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r.Simulated = simulated
 	r.Processes = nil // they must not count twice
-	host, err := p.hostFor(r.Simulated, identities(list))
+	host, err := p.hostFor(r.Simulated, group)
 	if err != nil {
 		return refuse(o.key.ID, move.NoHost, err.Error(), "")
 	}
