@@ -271,12 +271,8 @@ func (w *Watchdog) stop(ctx context.Context, grace time.Duration, t target) (lef
 
 // union returns list with the members of more that it lacks.
 func union(list, more []process.ID) []process.ID {
-	for _, id := range more {
-		if !slices.Contains(list, id) {
-			list = append(list, id)
-		}
-	}
-	return list
+	in := kinship.Set(list)
+	return append(list, slices.DeleteFunc(slices.Clone(more), func(id process.ID) bool { return in[id] })...)
 }
 
 func (w *Watchdog) signal(in kinship.Mandate, members []process.ID, signal process.Signal) {

@@ -88,6 +88,7 @@ func (w *Watchdog) stopUsers(l *lease.Lease, e Ending) {
 		defer w.usersDone(fence)
 		t := w.membersOf(l, kinship.Authority(), w.leases.Users)
 		first, spared := w.look(t)
+		known := kinship.Set(first)
 		if len(first) == 0 && (len(spared) == 0 || w.hasStopped(fence)) { // they or the lease have ended meanwhile, or people were told that they are spared
 			return
 		}
@@ -95,7 +96,7 @@ func (w *Watchdog) stopUsers(l *lease.Lease, e Ending) {
 		w.record(byPolicy("stop", api.AuditObject{Kind: "lease", Owner: l.Holder.User, ID: key.ID}, why+w.leftAlone(spared)))
 		t.members = func() (members, barred []process.ID) {
 			users, barred := w.leases.Users(key, fence)
-			return slices.DeleteFunc(users, func(id process.ID) bool { return !slices.Contains(first, id) }), barred
+			return slices.DeleteFunc(users, func(id process.ID) bool { return !known[id] }), barred
 		}
 		left, spared := w.stop(ctx, grace, t)
 		if ctx.Err() != nil {

@@ -15,7 +15,7 @@ type Relative struct {
 // Tree lists the living processes among roots, and all their descendants. A process whose
 // parent has ended descends from the process that took it over.
 func (f Family) Tree(roots []ID) []ID {
-	wanted := set(roots)
+	wanted := Set(roots)
 	belongs := map[int]bool{} // by pid, once it is known
 	var find func(pid, depth int) bool
 	find = func(pid, depth int) bool {
@@ -73,11 +73,12 @@ func (f Family) Members(holder ID, roots, others, own []ID) []ID {
 	if slices.Contains(own, holder) {
 		spared = append(spared, f.Tree(own[:1])...)
 	}
-	out := set(spared)
+	out := Set(spared)
 	return slices.DeleteFunc(f.Tree(roots), func(id ID) bool { return out[id] })
 }
 
-func set(ids []ID) map[ID]bool {
+// Set returns processes as a set.
+func Set(ids []ID) map[ID]bool {
 	in := make(map[ID]bool, len(ids))
 	for _, id := range ids {
 		in[id] = true
