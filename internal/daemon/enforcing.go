@@ -58,6 +58,12 @@ func (d *Daemon) openEnforcement(o Options) error {
 		Minds: func(id process.ID) bool {
 			return slices.ContainsFunc(d.runs, func(m Minders) bool { return m.Minds(id) })
 		},
+		Astray: func(fence uint64) (gpu.MiB, bool) {
+			if d.parking == nil {
+				return 0, false
+			}
+			return d.parking.Astray(fence)
+		},
 		Record: func(e api.AuditEntry) { _ = d.audit.Record(e) }, // the log itself reports that it cannot be written
 		Faults: d.faults,
 	})

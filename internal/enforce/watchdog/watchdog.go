@@ -91,6 +91,9 @@ type Options struct {
 	Record func(api.AuditEntry)
 	// Minds reports whether a process is a minder; it may be nil.
 	Minds func(process.ID) bool
+	// Astray reports whether processes of a parked lease use its device, and could not be
+	// parked too, and how much of the device the lease may use then. It may be nil.
+	Astray func(fence uint64) (most gpu.MiB, astray bool)
 	// Faults confines a panic to the end of one lease's processes. Nil confines none.
 	Faults *fault.Faults
 }
@@ -103,6 +106,7 @@ type Watchdog struct {
 	event     func(gpu.Event)
 	record    func(api.AuditEntry)
 	minds     func(process.ID) bool
+	astray    func(fence uint64) (most gpu.MiB, astray bool)
 	faults    *fault.Faults
 	work      chan struct{} // has room for one value, sent when todo grows
 
@@ -139,8 +143,11 @@ func New(o Options) *Watchdog {
 	if o.Minds == nil {
 		o.Minds = func(process.ID) bool { return false }
 	}
+	if o.Astray == nil {
+		o.Astray = func(uint64) (gpu.MiB, bool) { return 0, false }
+	}
 	return &Watchdog{
-		leases: o.Leases, processes: o.Processes, event: o.Event, record: o.Record, minds: o.Minds, faults: o.Faults, settings: o.Settings,
+		astray: o.Astray, leases: o.Leases, processes: o.Processes, event: o.Event, record: o.Record, minds: o.Minds, faults: o.Faults, settings: o.Settings,
 		work: make(chan struct{}, 1), devices: map[string]*device{}, halts: map[string]halted{}, ending: map[any]bool{}, then: map[uint64]func(){}, stopped: map[uint64]stopped{},
 	}
 }
@@ -184,6 +191,11 @@ func (w *Watchdog) Look(on gpu.Device, now time.Time, holdings []lease.Holding, 
 	}
 	for _, h := range holdings {
 		fence, leased := h.Lease.Fence, max(h.Part.Memory, h.Lease.Asked) // using what berth took away is not a violation
+		if h.Lease.State == lease.Parked {
+			if most, astray := w.astray(fence); astray {
+				leased = most // others may have leased what it held
+			}
+		}
 		if leased == 0 || h.Measured <= leased || w.settling(fence, now) {
 			continue // leased is 0 if it holds only slots, without a limit
 		}
@@ -215,6 +227,9 @@ func (w *Watchdog) overLimit(on gpu.Device, now time.Time, h lease.Holding, leas
 	}
 	over := h.Measured - leased
 	text := fmt.Sprintf("%s uses %s of %s, %s more than the %s it holds", l.ID, h.Measured.Beside(over, leased), on.Label(), over.Beside(h.Measured, leased), leased.Beside(h.Measured, over))
+	if l.State == lease.Parked {
+		text += " while it is parked"
+	}
 	if samples == 1 {
 		switch policy {
 		case Stop:

@@ -265,6 +265,31 @@ func TestWhatIsNotOverTheLimit(t *testing.T) {
 	}
 }
 
+// A parked lease holds nothing. What of it is on the device, and could not be taken off, is
+// memory of others.
+func TestParkedIsOverItsLimit(t *testing.T) {
+	world := newWorld()
+	w := world.watchdog(Warn, Show)
+	astray := false
+	w.astray = func(fence uint64) (gpu.MiB, bool) { return 16, astray && fence == 3 }
+	look := func(state lease.State, measured gpu.MiB) {
+		held := over(measured)
+		held[0].Lease.State = state
+		w.Look(gpuA, world.next(), held, nil)
+	}
+	look(lease.Parked, 4000) // berth is taking it off
+	astray = true
+	look(lease.Active, 4000)
+	look(lease.Parked, 16)
+	if got := world.codes(); got != "" {
+		t.Errorf("events: %s", got)
+	}
+	look(lease.Parked, 17)
+	if got := world.codes(); got != "lease_over_limit" {
+		t.Errorf("events: %s", got)
+	}
+}
+
 // The policy of a service goes before that of all leases, and a lease that berth has
 // shrunk is over its limit only if it uses more than it asked for.
 func TestWhoseLimitIsExceeded(t *testing.T) {

@@ -52,6 +52,7 @@ type record struct {
 	wakes    bool      // a program of it has asked to be woken, so it has to run on while the lease is parked
 	ended    bool      // the lease has ended
 	touched  bool      // a step was begun on one of its processes
+	astray   bool      // while it is parked, memory of it may be on the device, and could not be taken off
 	tried    bool      // berth has tried to bring it back
 	failed   string    // the last problem, and what to do about it
 	unparked string    // why it could not be parked, until it is back
@@ -107,16 +108,14 @@ func (p *Mover) state(r *record) park.State {
 	return r.State
 }
 
-// fail records what is wrong with a lease, and reports whether that is news.
-func (p *Mover) fail(r *record, why string) bool {
+// fail records what is wrong with a lease.
+func (p *Mover) fail(r *record, why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r.failed == why {
-		return false
+	if r.failed != why {
+		r.failed = why
+		r.notify()
 	}
-	r.failed = why
-	r.notify()
-	return true
 }
 
 // hasEnded reports whether a lease has ended.

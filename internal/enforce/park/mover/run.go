@@ -243,7 +243,11 @@ func (p *Mover) confine() (any bool) {
 		}
 		if intruders[r.Fence] {
 			p.happen(r, park.Intruded)
+			continue
 		}
+		p.mu.Lock()
+		r.astray = false
+		p.mu.Unlock()
 	}
 	return any
 }

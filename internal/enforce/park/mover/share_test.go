@@ -2,6 +2,8 @@ package mover_test
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +52,48 @@ func TestMayShareMemory(t *testing.T) {
 		if err := w.now.Park(t.Context(), a.Key(), a.Fence, byU, "", false); !errors.As(err, &refused) {
 			t.Errorf("the word was good for more than once: %v", err)
 		}
+	})
+}
+
+// New processes of a parked lease that may share memory are not parked. People are told
+// once, whatever becomes of the reason, and the watchdog hears that the lease uses what
+// others may have leased, until they are gone.
+func TestAstray(t *testing.T) {
+	inWorld(t, 100*gib, func(t *testing.T, w *world) {
+		a := w.grant("a", 60*gib)
+		if err := w.now.Park(t.Context(), a.Key(), a.Fence, byU, "", false); err != nil {
+			t.Fatal(err)
+		}
+		check := func(moment string, want bool, told int) {
+			t.Helper()
+			time.Sleep(20 * time.Second)
+			if most, astray := w.now.Astray(a.Fence); astray != want || most != 0 != want || most > 7*16 {
+				t.Errorf("%s: %s may remain, astray: %v", moment, most, astray)
+			}
+			all := w.now.told(gpu.EventParked, "a")
+			all = slices.DeleteFunc(all, func(e gpu.Event) bool { return e.Severity != gpu.Serious })
+			if len(all) != told {
+				t.Errorf("%s: people are told %d times, want %d: %v", moment, len(all), told, all)
+			}
+		}
+		check("parked", false, 0)
+		var news []*proc
+		for n := range 3 {
+			news = append(news, w.begin("a", a.Fence, 2*gib), w.begin("a", a.Fence, 2*gib))
+			check(fmt.Sprintf("%d pairs have begun", n+1), true, 1)
+			if n == 0 {
+				continue
+			}
+			w.End(news[0].PID)
+			news = news[1:]
+		}
+		for _, p := range news {
+			w.End(p.PID)
+		}
+		check("they are gone", false, 1)
+		w.begin("a", a.Fence, 2*gib)
+		check("one process begins, and is parked", false, 1)
+		w.parked(a)
 	})
 }
 

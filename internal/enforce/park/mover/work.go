@@ -232,11 +232,8 @@ func (p *Mover) check(ctx context.Context, r *record) {
 		if held := p.Leases.Lease(r.Key, r.Fence); held == nil || held.State == lease.Active {
 			break
 		}
-		p.mu.Lock()
-		told := r.failed != ""
-		p.mu.Unlock()
 		p.fail(r, "its memory is not off its device: "+err.Error())
-		if !told {
+		if p.goAstray(r) {
 			p.tellApart(r, gpu.EventParked, gpu.Serious, fmt.Sprintf("%s is parked, and its memory is not off its device", r.Key.ID), err.Error())
 		}
 		if wait(ctx, pause) != nil {
@@ -255,7 +252,8 @@ func (p *Mover) takeOff(ctx context.Context, r *record) {
 	}
 	if err != nil {
 		const what = "a process of it uses the device, and cannot be parked"
-		if p.fail(r, what+": "+reason(err)) {
+		p.fail(r, what+": "+reason(err))
+		if p.goAstray(r) {
 			p.tellApart(r, gpu.EventParked, gpu.Serious, fmt.Sprintf("%s is parked, and %s", r.Key.ID, what), reason(err))
 		}
 		p.happen(r, park.Checked)
@@ -263,6 +261,33 @@ func (p *Mover) takeOff(ctx context.Context, r *record) {
 	}
 	p.Publish(r.event(gpu.EventParking, gpu.Warning, fmt.Sprintf("%s is parked, and a process of it began to use the device: it is parked too", r.Key.ID), map[string]any{"source": string(move.ByPressure)}))
 	p.check(ctx, r)
+}
+
+// goAstray notes that memory of a parked lease may be on its device, and could not be taken
+// off. It reports whether that is news.
+func (p *Mover) goAstray(r *record) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	news := !r.astray
+	r.astray = true
+	return news
+}
+
+// Astray reports whether memory of a parked lease may be on its device, and could not be
+// taken off, and how much of it may be there.
+func (p *Mover) Astray(fence uint64) (most gpu.MiB, astray bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.leases[fence]
+	if r == nil || r.Phase != move.Parked || !r.astray {
+		return 0, false
+	}
+	for _, m := range r.Processes {
+		if m.Memory > 0 {
+			most += remains
+		}
+	}
+	return max(most, remains), true
 }
 
 // bring brings the memory of a lease back to its device. It tries again until it succeeds
