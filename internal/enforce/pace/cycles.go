@@ -59,7 +59,9 @@ func (p *Pacer) cycles(ctx context.Context, l *paced) {
 			l.refuses("")
 		}
 		if held.Binding == lease.ByTTL && renewal.due(held.Expires, held.TTL, l.stoppedFor(), time.Now()) {
-			_, _ = p.Leases.Renew(ctx, l.Key.Name(), l.Fence, 0, access.Daemon(), nil) // if it fails, the next cycle tries again
+			if _, err := p.Leases.Renew(ctx, l.Key.Name(), l.Fence, 0, access.Daemon(), nil); err == nil { // if it fails, the next cycle tries again
+				renewal.paid(held.TTL)
+			}
 		}
 		select {
 		case <-time.After(run):
@@ -184,12 +186,13 @@ func (r *renewal) due(expires time.Time, ttl, lasted time.Duration, now time.Tim
 	r.owed += lasted - r.counted
 	r.counted = lasted
 	const soon = 4 * time.Second // more than a cycle
-	if r.owed <= 0 || expires.Sub(now) > min(soon, ttl/2) {
-		return false
-	}
+	return r.owed > 0 && expires.Sub(now) <= min(soon, ttl/2)
+}
+
+// paid notes that the pacer has renewed the lease.
+func (r *renewal) paid(ttl time.Duration) {
 	r.owed -= ttl
 	r.ours = true
-	return true
 }
 
 // attend starts and ends the meters of devices.

@@ -602,13 +602,15 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// A time to live stands still while its holder is stopped, and not for longer.
+// A time to live stands still while its holder is stopped, and not for longer, also if
+// renewals fail.
 func TestTimeToLiveStandsStill(t *testing.T) {
 	const ttl = time.Minute
 	start := time.Unix(1_800_000_000, 0)
 	var r renewal
 	expires, lasted := start.Add(ttl), time.Duration(0)
 	var ended time.Duration
+	tries := 0
 	for at := start; at.Before(start.Add(time.Hour)); at = at.Add(time.Second) {
 		if !at.Before(expires) {
 			ended = at.Sub(start)
@@ -616,7 +618,10 @@ func TestTimeToLiveStandsStill(t *testing.T) {
 		}
 		lasted += 500 * time.Millisecond // half of the time
 		if r.due(expires, ttl, lasted, at) {
-			expires = at.Add(ttl)
+			if tries++; tries%2 == 0 { // every other renewal fails
+				expires = at.Add(ttl)
+				r.paid(ttl)
+			}
 		}
 	}
 	if ended < 110*time.Second || ended > 130*time.Second {
