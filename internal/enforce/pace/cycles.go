@@ -107,7 +107,7 @@ func (p *Pacer) pause(ctx context.Context, l *paced, held *lease.Lease, cycle Cy
 	}
 	over := l.stopping()
 	p.mu.Lock()
-	suspended := p.suspended[l.Fence] > 0
+	suspended := p.suspended[l.Fence] > 0 || held.State == lease.Parked
 	p.mu.Unlock()
 	if suspended { // Suspend waits for pauses that began before
 		l.freed()

@@ -152,7 +152,7 @@ func New(o Options) (*Pacer, *file.Damage) {
 }
 
 // Hold holds a lease to a share, or changes its share. It returns an error if the
-// processes of the lease must not be stopped.
+// processes of the lease must not be stopped, for settings only if they never may.
 func (p *Pacer) Hold(h Hold) error {
 	held := p.Leases.Lease(h.Key, h.Fence)
 	if err := p.refuse(held, h); err != nil {
@@ -167,7 +167,7 @@ func (p *Pacer) Hold(h Hold) error {
 		p.Event(lease.Sparing(refusedEvent(held, h, err.Why), p.table.Describe(spared)))
 		return err
 	}
-	if h.Source != ByThrottle {
+	if !h.Source.fromSettings() {
 		for _, id := range members {
 			if err := stoppable(p.table, id); err != nil && !errors.Is(err, errLeave) {
 				err := &RefusedError{ID: h.Key.ID, Why: err.Error(), Denied: errors.Is(err, ErrDenied)}
@@ -198,7 +198,8 @@ func (p *Pacer) Hold(h Hold) error {
 	return nil
 }
 
-// refuse returns why a lease must not be paced at all.
+// refuse returns why a lease must not be paced at all. Settings ask once, so that what may
+// pass refuses nothing to them: the cycles wait for it.
 func (p *Pacer) refuse(l *lease.Lease, h Hold) error {
 	why := ""
 	switch {
@@ -206,6 +207,7 @@ func (p *Pacer) refuse(l *lease.Lease, h Hold) error {
 		return fmt.Errorf("pace %s: %w", h.Key.ID, lease.ErrUnknown)
 	case never(l) != "":
 		why = never(l)
+	case h.Source.fromSettings() && len(p.Guardian) > 0:
 	case l.State == lease.Parked:
 		why = "it is parked"
 	default:

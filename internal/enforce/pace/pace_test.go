@@ -355,6 +355,34 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// What stands in the way of a share that the settings say may pass. They do not ask again.
+func TestSettingsAskOnce(t *testing.T) {
+	for _, source := range []Source{ByService, ByThrottle} {
+		program := spin(t)
+		l := someLease()
+		parked := *l
+		parked.State = lease.Parked
+		b := &book{lease: &parked, members: []process.ID{program.id}}
+		r := newRig(t, b, "")
+		if err := r.Hold(Hold{Key: l.Key(), Fence: l.Fence, Share: 0.3, Source: source}); err != nil {
+			t.Fatalf("%s: %v", source, err)
+		}
+		for range 3 { // what a cycle does
+			r.mu.Lock()
+			paced := r.leases[l.Fence]
+			r.mu.Unlock()
+			if why := r.pause(t.Context(), paced, &parked, Cycle{Pause: LongestPause}); why != "" || stopped(t, program.id) {
+				t.Fatalf("%s: parked, it is stopped, or refused: %q", source, why)
+			}
+		}
+		b.mu.Lock()
+		b.lease = l
+		b.mu.Unlock()
+		until(t, "it is stopped", func() bool { return stopped(t, program.id) })
+		r.end()
+	}
+}
+
 // A lease that gets a scope while it is paced runs on freely.
 func TestScopeEndsPacing(t *testing.T) {
 	program := spin(t)
