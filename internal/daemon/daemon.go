@@ -189,7 +189,11 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		d.openServices,    // 16. the programs of services, and the front before them
 		d.openDoor,        // 17. the way in for requests
 	} {
-		if err := step(o); err != nil {
+		err := step(o)
+		if d.news != nil {
+			err = errors.Join(err, d.unread)
+		}
+		if err != nil {
 			return nil, errors.Join(err, d.closeAll())
 		}
 	}

@@ -247,6 +247,23 @@ func TestRefusesToStart(t *testing.T) {
 	}
 }
 
+// A state file that cannot be read may be whole: the daemon does not begin without it.
+func TestDoesNotStartWithoutWhatItCannotRead(t *testing.T) {
+	p := newPlace(t, "sim:1")
+	path := filepath.Join(p.flags["daemon.state_dir"], inventory.Drains)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.Symlink("/proc/self/mem", path)); err != nil { // it has no first byte
+		t.Fatal(err)
+	}
+	settings, err := p.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(t.Context(), Options{Settings: settings, Version: "test", Log: slog.New(slog.DiscardHandler)})
+	if err == nil || !strings.Contains(err.Error(), "read the state file drains.json") {
+		t.Errorf("it said %v", err)
+	}
+}
+
 func TestSecondDaemonIsRefused(t *testing.T) {
 	p := newPlace(t, "sim:1")
 	p.start(t)

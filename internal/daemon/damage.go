@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,13 +21,18 @@ import (
 // rely on.
 var vital = []string{inventory.Saved, inventory.Tokens, inventory.Drains, inventory.Health, inventory.Throttle, mover.FileName, pace.FileName}
 
-// tellDamage publishes which state files are damaged. It skips nil.
+// tellDamage publishes which state files are damaged. It skips nil. A file that could not
+// be read ends the start.
 func (n *news) tellDamage(list ...*file.Damage) {
 	for _, damage := range list {
 		if damage == nil {
 			continue
 		}
 		name := filepath.Base(damage.Path)
+		if damage.Unread { // whole, perhaps: without it, the daemon would forget what it says for good
+			n.unread = errors.Join(n.unread, fmt.Errorf("read the state file %s: %w", name, damage.Err))
+			continue
+		}
 		e := gpu.Event{
 			Time: time.Now(), Code: gpu.EventStateDamaged, Severity: gpu.Warning, Text: damage.String(),
 			Public: fmt.Sprintf("The state file %s is damaged.", name), Data: map[string]any{"file": name},

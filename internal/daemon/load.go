@@ -54,7 +54,7 @@ func Load(from Sources) (*config.Settings, error) {
 	switch shut := (*fs.PathError)(nil); {
 	case errors.Is(err, file.ErrOthers):
 		return nil, fmt.Errorf("read what was set at run time: %w", err)
-	case err != nil && from.Start:
+	case err != nil && from.Start && !file.Unread(err):
 		return first, nil
 	case errors.As(err, &shut):
 		return nil, fmt.Errorf("read what was set at run time: %w (choose another place with --state-dir)", err)
@@ -120,7 +120,10 @@ func (d *Daemon) checkSaved(o Options) {
 			Public: "Settings that were made at run time do not hold: this version of berth does not know them.",
 		})
 	}
-	if err != nil {
+	switch {
+	case file.Unread(err):
+		d.tellDamage(&file.Damage{Path: path, Err: err, Unread: true})
+	case err != nil:
 		d.tellDamage(file.SetAside(path, "What was set at run time does not hold: the daemon runs with berth.yaml alone. Look at the file, and set again what is missing.", nil, err))
 	}
 }

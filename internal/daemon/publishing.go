@@ -31,6 +31,7 @@ type news struct {
 	hooks      *hooks.Hooks
 	faults     *fault.Faults
 	remembered file.Folder // folder of events across restarts; nil if they are not kept
+	unread     error       // why state files could not be read, which ends the start
 }
 
 // publish passes on an event. It trims the event first, so that nothing larger gets any

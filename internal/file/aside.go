@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Damage reports that a state file cannot be read, and where the file is kept.
@@ -15,6 +17,17 @@ type Damage struct {
 	Aside string // where the file is now; empty if it could not be set aside
 	Lost  string // the consequences, in sentences for people
 	Err   error  // what is wrong with the file
+
+	// Unread means that the file could not be read at all. It is where it was, nothing is
+	// known to be wrong with it, and nothing may be written in its place.
+	Unread bool
+}
+
+// Unread reports whether the system refused to read a file. It may be another time that it
+// can be read: the disk answers again, or there are files and memory left.
+func Unread(err error) bool {
+	errno := unix.Errno(0)
+	return errors.As(err, &errno) && errno != unix.ELOOP && errno != unix.ENXIO // a link in a circle and a socket are in the place of a file
 }
 
 // String says what is wrong, where the file is kept, and what the consequences are.
@@ -42,7 +55,7 @@ func SetAside(path, lost string, instead []byte, why error) *Damage {
 		}
 		return os.Rename(path, aside) // also a folder, which cannot be linked
 	})
-	if instead != nil {
+	if instead != nil && d.Aside != "" {
 		if err := Replace(path, instead); err != nil {
 			d.Err = errors.Join(d.Err, err)
 		}

@@ -50,6 +50,7 @@ type State[T any] struct {
 	folder  Folder // of path
 	options StateOptions
 	writing sync.Mutex    // held while the file is written
+	stays   atomic.Bool   // the file is damaged or was not read, and could not be set aside: it must not be replaced
 	size    atomic.Int64  // of the last text
 	wake    chan struct{} // has room for one; signals that due has changed
 
@@ -100,7 +101,7 @@ func beforeBoot(path string) bool {
 // Load does what Read does, and sets a damaged file aside. It returns nil if all is well.
 func (s *State[T]) Load(take func(T) error) *Damage {
 	if err := s.Read(take); err != nil {
-		return SetAside(s.path, s.options.Lost, nil, err)
+		return s.setAside(nil, err)
 	}
 	return nil
 }
@@ -109,7 +110,16 @@ func (s *State[T]) Load(take func(T) error) *Damage {
 // the next one finds the damaged file or v.
 func (s *State[T]) Begin(v T, why error) *Damage {
 	text, err := s.encode(v)
-	return SetAside(s.path, s.options.Lost, text, errors.Join(why, err))
+	return s.setAside(text, errors.Join(why, err))
+}
+
+func (s *State[T]) setAside(instead []byte, why error) *Damage {
+	d := &Damage{Path: s.path, Lost: s.options.Lost, Err: why, Unread: Unread(why)}
+	if !d.Unread {
+		d = SetAside(s.path, s.options.Lost, instead, why)
+	}
+	s.stays.Store(d.Aside == "")
+	return d
 }
 
 // Save replaces the file and waits for the disk. One goroutine at a time may call Save
@@ -127,8 +137,14 @@ func (s *State[T]) save(v T, durable bool) error {
 	text, err := s.encode(v)
 	if err == nil {
 		s.writing.Lock()
+		defer s.writing.Unlock()
+		if s.stays.Load() {
+			if err := os.Rename(s.path, AsideName(s.path, time.Now())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("write %s: the damaged file cannot be set aside: %w", s.options.What, err)
+			}
+			s.stays.Store(false)
+		}
 		err = Put(s.folder, filepath.Base(s.path), suffix, Seal(s.path, text), durable)
-		s.writing.Unlock()
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", s.options.What, err)

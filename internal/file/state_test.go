@@ -243,6 +243,46 @@ func TestStateThatIsDamaged(t *testing.T) {
 	}
 }
 
+// A file that the disk does not give now may be whole: it stays where it is.
+func TestStateThatIsNotRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tally.json")
+	if err := os.Symlink("/proc/self/mem", path); err != nil { // it has no first byte
+		t.Fatal(err)
+	}
+	s := NewState[tally](path, tallied)
+	why := s.Read(func(tally) error { return nil })
+	for _, d := range []*Damage{s.Load(func(tally) error { return nil }), s.Begin(tally{Count: 9}, why)} {
+		if d == nil || !d.Unread || !errors.Is(d.Err, unix.EIO) || len(Asides(filepath.Dir(path))) != 0 {
+			t.Errorf("it says %+v, and kept is %v", d, Asides(filepath.Dir(path)))
+		}
+	}
+	if to, err := os.Readlink(path); err != nil || to != "/proc/self/mem" {
+		t.Errorf("now it is %q, %v", to, err)
+	}
+}
+
+// A damaged file that cannot be set aside is not replaced.
+func TestStateThatStays(t *testing.T) {
+	path := filepath.Join(t.TempDir(), strings.Repeat("x", 240)) // no longer name is possible
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := NewState[tally](path, tallied)
+	if d := s.Load(func(tally) error { return nil }); d == nil || d.Aside != "" || d.Unread {
+		t.Errorf("it says %+v", d)
+	}
+	if err := s.Save(tally{Count: 1}); err == nil || !strings.Contains(err.Error(), "cannot be set aside") {
+		t.Errorf("it says %v", err)
+	}
+	if d := s.Begin(tally{Count: 1}, errors.New("it is bad")); d.Aside != "" {
+		t.Errorf("it says %+v", d)
+	}
+	check(t, path, "{")
+	if err := errors.Join(os.Remove(path), s.Save(tally{Count: 1})); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A value that no start would read again is not written, and what was there stays.
 func TestStateThatIsTooLarge(t *testing.T) {
 	s := NewState[tally](filepath.Join(t.TempDir(), "tally.json"), tallied)
