@@ -31,7 +31,18 @@ func (i *Idlers) ask(ctx context.Context) {
 			i.take(uuid, &busy)
 		case errors.Is(err, device.ErrUnsupported), errors.Is(err, device.ErrNoPermission):
 			i.take(uuid, nil)
-		} // a device that does not answer says nothing about its leases
+		default: // a device that does not answer says nothing about its leases
+			i.askAgain(uuid, since)
+		}
+	}
+}
+
+// askAgain has the next question to a device begin where one began that was not answered.
+func (i *Idlers) askAgain(uuid string, since time.Time) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if u := i.devices[uuid]; u != nil {
+		u.asked = since
 	}
 }
 

@@ -234,6 +234,21 @@ func TestHowOftenTheDriverIsAsked(t *testing.T) {
 	})
 }
 
+// A question that failed is asked again from where it began, so that no work is missed.
+func TestAQuestionThatFails(t *testing.T) {
+	inRoom(t, func(r *room) {
+		r.pass(6, 0, one())
+		r.fails = device.ErrHung
+		r.pass(5, 0, one())
+		failed := r.since
+		r.fails = nil
+		r.pass(5, 0, one())
+		if r.asked < 3 || !r.since.Equal(failed) {
+			t.Errorf("after %d questions the last is about the time since %v; want %v", r.asked, r.since, failed)
+		}
+	})
+}
+
 // A lease that has to be idle for three seconds only is idle soon after them, whenever
 // its work ends: the driver is asked more often then.
 func TestIdleAfterAFewSeconds(t *testing.T) {
