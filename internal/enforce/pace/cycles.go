@@ -75,13 +75,14 @@ func (p *Pacer) cycles(ctx context.Context, l *paced) {
 // returns false if somebody holds it again.
 func (p *Pacer) forget(l *paced, held *lease.Lease) bool {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	last, holds := l.told()
 	if held != nil && holds {
+		p.mu.Unlock()
 		return false
 	}
 	delete(p.leases, l.Fence)
-	_ = p.write(false) // write reports its errors itself
+	p.mu.Unlock()
+	_ = p.write(false, kept{}, nil) // write reports its errors itself
 	if held != nil {
 		p.Event(endedEvent(held, last))
 	}

@@ -60,7 +60,7 @@ func (p *Pacer) take(k kept) error {
 		p.leases[h.Fence].hold(h)
 	}
 	if len(k.Processes) > 0 || len(k.Holds) > len(p.leases) {
-		_ = p.write(true) // write reports its errors itself
+		_ = p.write(true, kept{}, nil) // write reports its errors itself
 	}
 	return nil
 }
@@ -88,49 +88,57 @@ func Left(path, boot string) (processes int, err error) {
 // remember writes to the file that processes are about to be stopped. If it fails, they
 // must not be stopped.
 func (p *Pacer) remember(ids []process.ID) error {
-	fresh := func() []process.ID {
-		return slices.DeleteFunc(slices.Clone(ids), func(id process.ID) bool { return p.stopped[id] })
-	}
 	p.mu.Lock()
-	some, ended := len(fresh()) > 0, slices.Collect(maps.Keys(p.stopped))
+	some, ended := slices.ContainsFunc(ids, func(id process.ID) bool { return !p.stopped[id] }), slices.Collect(maps.Keys(p.stopped))
 	p.mu.Unlock()
 	if !some {
 		return nil
 	}
 	ended = slices.DeleteFunc(ended, func(id process.ID) bool { return !p.table.Ended(id) }) // without the lock: one lease may have many processes
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	for _, id := range ended {
 		delete(p.stopped, id)
 	}
-	added := fresh() // without those that another lease has added meanwhile
-	for _, id := range added {
-		p.stopped[id] = true
-	}
-	err := p.write(false)
-	if err != nil {
-		for _, id := range added {
-			delete(p.stopped, id)
-		}
-	}
-	return err
+	p.mu.Unlock()
+	return p.write(false, kept{Processes: ids}, nil)
 }
 
-// write writes the file. The caller holds mu. The shares that people set have to survive
-// a power loss, so they need durable; processes do not survive it.
-func (p *Pacer) write(durable bool) error {
-	k := kept{Boot: p.Boot, Processes: slices.SortedFunc(maps.Keys(p.stopped), func(a, b process.ID) int { return a.PID - b.PID })}
+// write writes the file, with more than what holds now. If that succeeds, it adds the
+// processes, and calls done, which may be nil, with mu held. The caller does not hold mu:
+// everybody's pauses need it, and a disk may take its time. The shares that people set have
+// to survive a power loss, so they need durable; processes do not survive it.
+func (p *Pacer) write(durable bool, more kept, done func()) error {
+	p.saving.Lock()
+	defer p.saving.Unlock()
+	p.mu.Lock()
+	all := maps.Clone(p.stopped)
+	k := kept{Boot: p.Boot, Holds: more.Holds}
 	for _, l := range p.leases {
-		k.Holds = append(k.Holds, l.byHand()...)
+		k.Holds = append(k.Holds, slices.DeleteFunc(l.byHand(), func(h Hold) bool {
+			return slices.ContainsFunc(more.Holds, func(o Hold) bool { return o.Fence == h.Fence && o.Source == h.Source })
+		})...)
 	}
+	p.mu.Unlock()
+	for _, id := range more.Processes {
+		all[id] = true
+	}
+	k.Processes = slices.SortedFunc(maps.Keys(all), func(a, b process.ID) int { return a.PID - b.PID })
 	slices.SortFunc(k.Holds, func(a, b Hold) int { return int(a.Fence) - int(b.Fence) })
 	save := p.file.SaveUnsynced
 	if durable {
 		save = p.file.Save
 	}
-	err := save(k)
-	if err != nil {
+	if err := save(k); err != nil {
 		p.Log.Warn("what is paced cannot be written down", "file", p.Path, "error", err)
+		return err
 	}
-	return err
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, id := range more.Processes {
+		p.stopped[id] = true
+	}
+	if done != nil {
+		done()
+	}
+	return nil
 }

@@ -2,7 +2,9 @@ package pace
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -13,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -181,6 +184,77 @@ func TestSharesAreKept(t *testing.T) {
 			t.Errorf("%s: held %+v, %v", name, told, held)
 		}
 	}
+}
+
+// unlocked is a log that notes whether mu is free when it is written to.
+type unlocked struct {
+	slog.Handler
+	p            *Pacer
+	written, bad int
+}
+
+func (u *unlocked) Enabled(context.Context, slog.Level) bool { return true }
+
+func (u *unlocked) Handle(context.Context, slog.Record) error {
+	u.written++
+	if u.p.mu.TryLock() {
+		u.p.mu.Unlock()
+	} else {
+		u.bad++
+	}
+	return nil
+}
+
+// A share that cannot be written down does not hold. The end of one holds, and is written
+// down as soon as that is possible. Nobody's pauses wait for the disk meanwhile.
+func TestSharesOnAFullDisk(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "state")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		log, b, told := &unlocked{Handler: slog.DiscardHandler}, &book{lease: someLease()}, 0
+		p, _ := New(Options{
+			Leases: b, Devices: noDevices{}, Event: func(gpu.Event) { told++ }, Log: slog.New(log),
+			Guardian: guardianCommand(), Path: filepath.Join(folder, FileName), Boot: "this",
+		})
+		log.p = p
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		over := make(chan struct{})
+		go func() { defer close(over); p.Run(ctx) }()
+		hold := func(share float64) error {
+			return p.Hold(Hold{Key: b.lease.Key(), Fence: 7, Share: share, Source: ByOwner})
+		}
+		if err := errors.Join(hold(0.3), os.RemoveAll(folder)); err != nil {
+			t.Fatal(err)
+		}
+		if err := hold(0.1); err == nil {
+			t.Error("a share holds that is in no file")
+		}
+		if s, _ := p.Of(7); s.Share() != 0.3 || told != 1 {
+			t.Errorf("it is held to %g, and people were told %d times", s.Share(), told)
+		}
+		if !p.Let(7, gpu.By{}, ByOwner) {
+			t.Error("nobody held it")
+		}
+		synctest.Wait()
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p.Path, []byte(`{"boot":"this","holds":[{"fence":7,"share":0.3,"source":"owner"}]}`), 0o600); err != nil { // as it was
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute) // simulated
+		if text, err := os.ReadFile(p.Path); err != nil || strings.Contains(string(text), "owner") {
+			t.Errorf("the file is %s: %v", text, err)
+		}
+		if log.written == 0 || log.bad != 0 {
+			t.Errorf("of %d writes that failed, %d had the lock", log.written, log.bad)
+		}
+		cancel()
+		<-over
+	})
 }
 
 // A device that runs slower after each pause needs no pause at all for a share above that.

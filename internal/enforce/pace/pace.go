@@ -129,9 +129,10 @@ func (e *RefusedError) Error() string { return fmt.Sprintf("pace %s: %s", e.ID, 
 // Pacer holds leases to their shares.
 type Pacer struct {
 	Options
-	file  *file.State[kept]
-	table process.Table
-	guard connection
+	file   *file.State[kept]
+	table  process.Table
+	guard  connection
+	saving sync.Mutex // held while the file is written; before mu
 
 	mu        sync.Mutex // guards what follows
 	leases    map[uint64]*paced
@@ -176,24 +177,30 @@ func (p *Pacer) Hold(h Hold) error {
 			}
 		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	l := p.leases[h.Fence]
-	if l == nil {
-		l = newPaced(h)
-		p.leases[h.Fence] = l
-		if p.begin != nil {
-			p.begin(l)
+	var before, now float64
+	take := func() {
+		l := p.leases[h.Fence]
+		if l == nil {
+			l = newPaced(h)
+			p.leases[h.Fence] = l
+			if p.begin != nil {
+				p.begin(l)
+			}
 		}
+		before = l.share()
+		l.hold(h)
+		l.spares(spared)
+		now = l.share()
 	}
-	before := l.share()
-	l.hold(h)
-	l.spares(spared)
-	if now := l.share(); now != before && (h.Source != ByThrottle || before == 1) { // a policy changes its shares too often to publish each
+	if h.Source.fromSettings() {
+		p.mu.Lock()
+		take()
+		p.mu.Unlock()
+	} else if err := p.write(true, kept{Holds: []Hold{h}}, take); err != nil {
+		return err
+	}
+	if now != before && (h.Source != ByThrottle || before == 1) { // a policy changes its shares too often to publish each
 		p.Event(lease.Sparing(pacedEvent(held, h, now), p.table.Describe(spared)))
-	}
-	if !h.Source.fromSettings() {
-		return p.write(true)
 	}
 	return nil
 }
@@ -251,12 +258,18 @@ func (p *Pacer) denied(l *lease.Lease) string {
 // processes run on at once if nobody else holds the lease.
 func (p *Pacer) Let(fence uint64, by gpu.By, sources ...Source) bool {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	l := p.leases[fence]
-	if l == nil || !l.let(sources, by) {
+	p.mu.Unlock()
+	if l == nil {
 		return false
 	}
-	_ = p.write(true) // write reports its errors itself
+	byHand := len(l.byHand())
+	if !l.let(sources, by) {
+		return false
+	}
+	if len(l.byHand()) < byHand && p.write(true, kept{}, nil) != nil {
+		p.file.Change(0) // Run tries again, or the next daemon would hold the lease
+	}
 	return true
 }
 
@@ -311,6 +324,9 @@ func (p *Pacer) Run(ctx context.Context) {
 		p.begin(l)
 	}
 	p.mu.Unlock()
+	cycles.Go(func() {
+		_ = p.file.Run(ctx, func() error { return p.write(true, kept{}, nil) }, nil) // write reports its errors itself
+	})
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
@@ -334,13 +350,14 @@ func (p *Pacer) Run(ctx context.Context) {
 	p.guard.close()
 	p.resume(nil)
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.stopped) > 0 {
-		clear(p.stopped)
-		for _, id := range p.owed { // the next daemon tries
-			p.stopped[id] = true
-		}
-		_ = p.write(false) // write reports its errors itself
+	left := len(p.stopped) > 0
+	clear(p.stopped)
+	for _, id := range p.owed { // the next daemon tries
+		p.stopped[id] = true
+	}
+	p.mu.Unlock()
+	if left {
+		_ = p.write(false, kept{}, nil) // write reports its errors itself
 	}
 }
 
