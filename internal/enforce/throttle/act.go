@@ -144,10 +144,13 @@ func (t *Throttle) wanted(on gpu.Device, device slowdown.Policy, services map[st
 
 // steerPower asks the device for its limits, and takes a step if one is due.
 func (t *Throttle) steerPower(ctx context.Context, h *hand, r monitor.Reading, s config.GPU, multiplier float64, may bool) {
-	if !h.limit.Held() && (!may || h.closed || multiplier == 1) {
+	now := r.Sample.Time
+	if h.power.opens(now) && !h.taken {
+		h.limit = h.limit.Again()
+	}
+	if !h.limit.Held() && (!may || h.power.shut || multiplier == 1) {
 		return
 	}
-	now := r.Sample.Time
 	var limits device.PowerLimits
 	err := t.govern(ctx, h.uuid, func(ctx context.Context, g device.Governor) (err error) {
 		limits, err = g.PowerLimits(ctx)
@@ -159,7 +162,7 @@ func (t *Throttle) steerPower(ctx context.Context, h *hand, r monitor.Reading, s
 	}
 	before := h.limit
 	next, step := before.Decide(slowdown.Ask{
-		Now: now, Steer: may && !h.closed, Multiplier: multiplier, Limits: slowdown.Limits(limits), Least: s.PowerLeast, Reason: reason(r),
+		Now: now, Steer: may && !h.power.shut, Multiplier: multiplier, Limits: slowdown.Limits(limits), Least: s.PowerLeast, Reason: reason(r),
 		Heat:   slowdown.Heat{Temperature: r.Sample.Temperature, Power: r.Sample.Power},
 		Normal: s.TempNormal, Settles: t.settles(h.uuid),
 	})
@@ -182,8 +185,10 @@ func (t *Throttle) steerPower(ctx context.Context, h *hand, r monitor.Reading, s
 			t.refused(h, r, now, err)
 			return
 		}
+		h.power = refusal{}
 		t.Count(string(step.Kind))
 	}
+	h.taken = h.taken || step != nil && step.Kind == slowdown.Taken
 	if h.limit = next; next.Kept != before.Kept {
 		t.keep(h, next, h.fan)
 	}
@@ -213,25 +218,26 @@ func (t *Throttle) govern(ctx context.Context, uuid string, call func(context.Co
 	})
 }
 
-// refused records that the power limit could not be read or set. If the device will never
-// allow it, refused publishes that once, and leaves the device alone, except that a limit
-// that berth has lowered is given back as soon as the device takes it.
+// refused records that the power limit could not be read or set. If the device does not
+// allow it, refused publishes that once, and leaves the device alone for a while, except
+// that a limit that berth has lowered is given back as soon as the device takes it.
 func (t *Throttle) refused(h *hand, r monitor.Reading, now time.Time, err error) {
 	if !never(err) {
 		h.limit = h.limit.Failed(now)
 		return
 	}
-	if !h.closed {
+	if h.power.times == 0 {
 		t.Event(gpu.Event{
 			Time: now, Code: gpu.EventPowerLimit, Severity: gpu.Warning, GPU: h.uuid,
 			Text: fmt.Sprintf("berth cannot steer the power limit of %s: %v. The policy acts on it as pace does", r.Device.Label(), err),
 			Data: map[string]any{"step": "refused", "reason": err.Error()},
 		})
 	}
-	h.closed, h.limit = true, h.limit.Off().Failed(now)
+	h.power.note(now)
+	h.limit = h.limit.Off().Failed(now)
 }
 
-// never reports whether a device will also refuse the same request later.
+// never reports whether a device says that it does not take a request at all.
 func never(err error) bool {
 	return errors.Is(err, device.ErrUnsupported) || errors.Is(err, device.ErrNoPermission)
 }
@@ -239,7 +245,8 @@ func never(err error) bool {
 // steerFan lets the fans of a device follow a curve, or gives them back if it is empty.
 func (t *Throttle) steerFan(ctx context.Context, h *hand, r monitor.Reading, follows string) {
 	var curve []config.CurvePoint
-	if !h.fanless {
+	h.fans.opens(r.Sample.Time)
+	if !h.fans.shut {
 		curve, _ = config.ParseCurve(follows) // empty, or checked when it was set
 	}
 	next := h.fan.Follow(curve, r.Sample.Temperature)
@@ -260,7 +267,10 @@ func (t *Throttle) steerFan(ctx context.Context, h *hand, r monitor.Reading, fol
 		return
 	}
 	began, ended := next.Held && !h.fan.Held, h.fan.Held && !next.Held
-	h.fan, h.fanTaken, h.fanTold = next, next.Held, false
+	if next.Held {
+		h.fans = refusal{}
+	}
+	h.fan, h.fanTaken, h.fanTold = next, next.Held, h.fans.shut
 	t.Count(fanStep)
 	if t.Steered != nil {
 		t.Steered(h.uuid)
@@ -270,7 +280,9 @@ func (t *Throttle) steerFan(ctx context.Context, h *hand, r monitor.Reading, fol
 		t.fanEvent(r, gpu.Note, fmt.Sprintf("The fans of %s follow gpu.fan_curve", r.Device.Label()), "set", next)
 	case ended:
 		t.keep(h, h.limit, next)
-		t.fanEvent(r, gpu.Note, fmt.Sprintf("The fans of %s are the driver's again", r.Device.Label()), "released", next)
+		if !h.fanQuiet {
+			t.fanEvent(r, gpu.Note, fmt.Sprintf("The fans of %s are the driver's again", r.Device.Label()), "released", next)
+		}
 	}
 }
 
@@ -281,13 +293,16 @@ func (t *Throttle) steerFan(ctx context.Context, h *hand, r monitor.Reading, fol
 // for a while follows the curve again when its heat is known again.
 func (t *Throttle) fanRefused(h *hand, r monitor.Reading, next slowdown.Fan, err error) {
 	if !h.fanTold {
-		text := "berth cannot set the fans of %s: %v. They are left to the driver"
+		text := "berth cannot set the fans of %s: %v. They are left to the driver for now"
 		if !next.Held {
 			text = "berth cannot give the fans of %s back to the driver: %v. It tries again"
 		}
 		t.fanEvent(r, gpu.Warning, fmt.Sprintf(text, r.Device.Label(), err), "refused", h.fan)
 	}
-	h.fanTold, h.fanless = true, h.fanless || next.Held || never(err)
+	h.fanQuiet, h.fanTold = next.Held && h.fanTold, true
+	if next.Held || never(err) {
+		h.fans.note(r.Sample.Time)
+	}
 	if next.Held {
 		h.fan, h.fanTaken = slowdown.Fan{Held: true, Speed: -1}, h.fanTaken || !never(err)
 		return

@@ -106,14 +106,36 @@ type hand struct {
 	ramp    slowdown.Ramp
 	limit   slowdown.Limit
 	fan     slowdown.Fan
-	closed  bool      // the power limit cannot be steered, and an event said so
+	power   refusal   // of the power limit
+	fans    refusal   // of their speed
 	seen    time.Time // time of the last sample that was acted on
 	sighted time.Time // when that was
-	fanless bool      // the fans cannot be set
 
+	taken     bool // somebody else has set the power limit, and berth leaves it alone
+	fanQuiet  bool // the fans were tried again in vain, which people need not hear
 	fanTold   bool // an event said that the fans cannot be set or given back
 	fanTaken  bool // the device may have taken a speed for its fans since they were the driver's
 	unwritten bool // the file could not be written, and that was reported
+}
+
+// refusal is what a device refuses to be set. It may be another time that the device takes
+// it, as when it has been reset, so it is tried again after a while that grows.
+type refusal struct {
+	shut  bool      // it is not tried now
+	times int       // that it was refused since it was last set
+	until time.Time // when it is tried again
+}
+
+func (r *refusal) note(now time.Time) {
+	const first, longest = 10 * time.Second, time.Hour
+	*r = refusal{shut: true, times: r.times + 1, until: now.Add(min(first<<min(r.times, 9), longest))}
+}
+
+// opens reports whether the time has come to try again, once.
+func (r *refusal) opens(now time.Time) bool {
+	opens := r.shut && !now.Before(r.until)
+	r.shut = r.shut && !opens
+	return opens
 }
 
 // Open returns a Throttle that knows what an earlier daemon changed.
@@ -200,7 +222,7 @@ func (t *Throttle) work(h *hand) {
 			r, s, services := h.newest, h.settings, t.settings.Services
 			if h.retry {
 				h.seen = time.Time{}
-				h.closed, h.fanless, h.fanTold, h.limit = false, false, false, h.limit.Again()
+				h.power, h.fans, h.taken, h.fanTold, h.limit = refusal{}, refusal{}, false, false, h.limit.Again()
 			}
 			h.fresh, h.retry = false, false
 			t.mu.Unlock()

@@ -591,6 +591,28 @@ func TestRefusedOnce(t *testing.T) {
 	}
 }
 
+// What a device refuses for a while is steered again, without new settings.
+func TestRefusedForAWhile(t *testing.T) {
+	for _, refusal := range []error{device.ErrUnsupported, device.ErrNoPermission} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, furnace)
+			w.config.GPU.FanCurve = "50:50"
+			w.refuses(&device.Error{Op: "set the limit", Err: refusal})
+			w.start()
+			pass(time.Hour)
+			if power, fan := w.told(gpu.EventPowerLimit), w.told(gpu.EventFan); len(power) != 1 || len(fan) != 1 {
+				t.Errorf("%v: told %v and %v", refusal, power, fan)
+			}
+			w.refuses(nil)
+			pass(2 * time.Hour)
+			if acts := w.acts.Acts(uuid); !acts.Original.Known() || acts.Fan.Or(0) != 50 {
+				t.Errorf("%v: in the end acts %+v", refusal, acts)
+			}
+			w.stop()
+		})
+	}
+}
+
 // A limit that the driver sets after it was given up is berth's, and is given back.
 func TestLimitThatIsSetLate(t *testing.T) {
 	for late := 1; late <= 3; late++ {
