@@ -36,7 +36,7 @@ func (d *Leases) Optimize(ctx context.Context, by Caller, b api.Optimize) (api.O
 		found, err = d.optimizer.Optimize(ctx, by.Actor, b, may)
 		return err
 	}
-	if !b.DryRun { // a dry run does not wait, and measures all devices
+	if !b.DryRun { // a dry run does not wait
 		by.aside()
 	}
 	if access.May(by.Actor, access.Optimize, access.Everything()) != nil || b.DryRun {

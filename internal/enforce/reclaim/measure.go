@@ -27,7 +27,9 @@ func (c *climb) measure(ctx context.Context) state {
 			uuids = append(uuids, r.Device.UUID)
 		}
 	}
-	c.read(ctx, uuids)
+	if !c.DryRun {
+		c.read(ctx, uuids)
+	}
 	sums := c.Leases.Sums()
 	for _, r := range c.Monitor.Readings() {
 		uuid := r.Device.UUID

@@ -26,7 +26,8 @@ const mostWaiting = 8
 // Optimize goes up the ladder for an actor, and returns what each rung did. May reports
 // whether the actor may change a lease. One optimization runs at a time. A few others
 // wait until it is done, and Optimize refuses more with a *lease.BusyError. A dry run
-// changes nothing, and does not wait.
+// changes nothing, does not wait, and goes by the newest samples; each user has one at a
+// time.
 func (r *Reclaim) Optimize(ctx context.Context, by access.Actor, b api.Optimize, may func(*lease.Lease) bool) (api.Optimization, error) {
 	return r.optimize(ctx, by, b, nil, may)
 }
@@ -39,13 +40,15 @@ func (r *Reclaim) optimize(ctx context.Context, by access.Actor, b api.Optimize,
 	if !r.Monitor.Running() {
 		return api.Optimization{}, ErrUnmeasured
 	}
-	if !b.DryRun {
-		end, err := r.begin(ctx, &by)
-		if err != nil {
-			return api.Optimization{}, err
-		}
-		defer end()
+	begin := r.begin
+	if b.DryRun {
+		begin = r.beginDry
 	}
+	end, err := begin(ctx, &by)
+	if err != nil {
+		return api.Optimization{}, err
+	}
+	defer end()
 	settings := r.now()
 	c := &climb{Reclaim: r, Optimize: b, gpus: gpus, only: only, may: may, by: by, set: settings.Optimization, services: settings.Services, began: time.Now()}
 	return c.all(ctx)
@@ -71,6 +74,23 @@ func (r *Reclaim) begin(ctx context.Context, by *access.Actor) (end func(), err 
 		return nil, err
 	}
 	return func() { <-r.running; r.leave(owner) }, nil
+}
+
+// beginDry does the same for a dry run, which copies all leases: it refuses a user who has
+// one already.
+func (r *Reclaim) beginDry(_ context.Context, by *access.Actor) (end func(), err error) {
+	owner := lease.OwnerOf(by)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dry[owner] {
+		return nil, &lease.BusyError{Why: "a dry run that you asked for runs already"}
+	}
+	r.dry[owner] = true
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.dry, owner)
+	}, nil
 }
 
 // enter waits until there is room in a channel, and takes it.

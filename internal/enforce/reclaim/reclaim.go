@@ -138,6 +138,7 @@ type Reclaim struct {
 	mu       sync.Mutex // guards what follows
 	settings *config.Config
 	asking   map[lease.Owner]bool // users whose optimization runs or waits
+	dry      map[lease.Owner]bool // users whose dry run runs
 	counts   Counts
 	growing  map[uint64]bool // by fence: leases that are to get their size back
 	grown    []*lease.Lease  // leases in growing that Run has not taken yet
@@ -168,7 +169,7 @@ func New(o Options) *Reclaim {
 	if o.Program == nil {
 		o.Program = func(lease.Key) (string, time.Duration) { return "", 0 }
 	}
-	r := &Reclaim{Options: o, settings: o.Settings, running: make(chan struct{}, 1), turn: make(chan struct{}, 1), changed: make(chan struct{}, 1), woken: make(chan struct{}, 1), ranOut: make(chan struct{}, 1), full: map[string]fullness{}, growing: map[uint64]bool{}, asking: map[lease.Owner]bool{}}
+	r := &Reclaim{Options: o, settings: o.Settings, running: make(chan struct{}, 1), turn: make(chan struct{}, 1), changed: make(chan struct{}, 1), woken: make(chan struct{}, 1), ranOut: make(chan struct{}, 1), full: map[string]fullness{}, growing: map[uint64]bool{}, asking: map[lease.Owner]bool{}, dry: map[lease.Owner]bool{}}
 	r.counts.Freed = map[string]gpu.MiB{}
 	for _, rung := range rungs {
 		r.counts.Freed[rung.name] = 0

@@ -726,6 +726,45 @@ func TestTurns(t *testing.T) {
 	})
 }
 
+// Each user has one dry run at a time. It asks no device.
+func TestDryRunsInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("A")
+		w.add("silent", "A", 4000, 3500)
+		r := w.reclaim(settings())
+		looks, goOn := make(chan struct{}, 8), make(chan struct{})
+		may := func(*lease.Lease) bool {
+			looks <- struct{}{}
+			<-goOn
+			return true
+		}
+		dry := func(uid int) error {
+			_, err := r.Optimize(t.Context(), access.Actor{UID: uid, Role: access.User, Door: access.Socket}, api.Optimize{DryRun: true}, may)
+			return err
+		}
+		var group sync.WaitGroup
+		for uid := range 2 {
+			group.Go(func() {
+				if err := dry(uid); err != nil {
+					t.Error(err)
+				}
+			})
+			<-looks
+		}
+		again := make(chan error, 1)
+		go func() { again <- dry(0) }()
+		synctest.Wait()
+		close(goOn)
+		if err := <-again; !errors.As(err, new(*lease.BusyError)) {
+			t.Errorf("a user has two dry runs at a time: %v", err)
+		}
+		group.Wait()
+		if err := dry(0); err != nil || w.reads != 0 {
+			t.Errorf("after that: %v, and devices were read %d times", err, w.reads)
+		}
+	})
+}
+
 // A shrunk lease gets its size back when its programs use nearly all that it has
 // left, once; if there is no room, not before a while is over.
 func TestRegrow(t *testing.T) {
