@@ -13,7 +13,7 @@ import (
 // within milliseconds, unless it could not watch the process. It needs no permission:
 // such a lease ends by its own terms.
 func (c *climb) dead(context.Context) (done, left []api.RungStep) {
-	for _, held := range c.Leases.View().Leases {
+	for _, held := range c.view.Leases {
 		holder := process.ID{PID: held.Holder.PID, Start: held.Holder.Start}
 		if !c.chosen(held) || held.Binding != lease.ByProcess || holder.PID == 0 || len(held.Scope) > 0 || !c.Processes.Ended(holder) {
 			continue

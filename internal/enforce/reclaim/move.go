@@ -16,7 +16,7 @@ import (
 // move proposes which leases to move for requests that wait. It moves nothing: a process
 // cannot take its memory to another device.
 func (c *climb) move(context.Context) (done, left []api.RungStep) {
-	waiting := c.Leases.View().Waiting
+	waiting := c.view.Waiting
 	if len(waiting) == 0 {
 		return nil, nil
 	}
@@ -75,7 +75,7 @@ func sites(sums map[string]ledger.DeviceSum) (list []placement.Site) {
 // parents returns the fences of the leases that have children.
 func (c *climb) parents() map[uint64]bool {
 	all := map[uint64]bool{}
-	for _, held := range c.Leases.View().Leases {
+	for _, held := range c.view.Leases {
 		all[held.ParentFence] = true
 	}
 	return all

@@ -136,7 +136,8 @@ type climb struct {
 	services map[string]config.Service
 	began    time.Time
 
-	shrunk gpu.MiB // memory that has become available since leases were shrunk
+	view   ledger.View // at the beginning of the rung
+	shrunk gpu.MiB     // memory that has become available since leases were shrunk
 }
 
 // all goes up the whole ladder.
@@ -152,6 +153,7 @@ func (c *climb) all(ctx context.Context) (api.Optimization, error) {
 			continue
 		}
 		began := time.Now()
+		c.view = c.Leases.View()
 		one := api.Rung{Name: rung.name}
 		one.Done, one.Left = rung.do(c, ctx)
 		if !c.DryRun {
@@ -187,7 +189,7 @@ func (c *climb) covers(uuid string) bool { return len(c.gpus) == 0 || slices.Con
 // leases returns the leases that take room and that the optimization covers, and the
 // number of others that the actor may not change.
 func (c *climb) leases() (mine []ledger.Held, others int) {
-	for _, held := range c.Leases.View().Leases {
+	for _, held := range c.view.Leases {
 		switch {
 		case !c.chosen(held) || held.State != lease.Active:
 		case c.may != nil && !c.may(held.Lease):
