@@ -291,6 +291,16 @@ func (m *Monitor) wake() {
 	m.changed = make(chan struct{})
 }
 
+// hurry makes the next sample of a device come soon.
+func (m *Monitor) hurry(u *unit) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	u.mu.Lock()
+	u.hurried = true
+	u.mu.Unlock()
+	m.wake()
+}
+
 // Once looks for devices and samples all of them. It returns when that is done, or when
 // ctx has ended and the calls under way have returned or passed their deadline. A device
 // that does not answer is a reading and not an error; a backend that cannot look for

@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/device/proof"
 	"github.com/berth-gpu/berth/internal/health/monitor"
 	"github.com/berth-gpu/berth/internal/health/thermal"
 )
@@ -81,6 +82,24 @@ func TestConfigureWhileRunning(t *testing.T) {
 		}
 		if got := len(m.History(c.uuid(), time.Time{}, 0)); got != 6 {
 			t.Errorf("%d samples kept, want those of the last ten minutes", got)
+		}
+		stop()
+	})
+}
+
+// A device that was checked is measured soon, and leaves its quarantine then, however
+// rarely devices are measured.
+func TestCheckedIsMeasuredSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n notes
+		c := &card{}
+		m := told([]device.Backend{with(c)}, monitor.Settings{Interval: time.Hour}, n.hooks())
+		stop := start(t, m)
+		settle(10)
+		m.Checked(c.uuid(), time.Now(), proof.Passed, "")
+		settle(1)
+		if got := c.asked.Load(); got != 2 {
+			t.Errorf("asked %d times, want once more after the check", got)
 		}
 		stop()
 	})

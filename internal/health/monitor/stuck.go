@@ -127,10 +127,7 @@ func (m *Monitor) tellStuck(u *unit, p pace) {
 	m.hooks.Reading(r)
 	if _, still := u.stuck(time.Now(), p); !still {
 		// The sampler was quicker: this must not be the last report.
-		u.hurry()
-		m.mu.Lock()
-		m.wake()
-		m.mu.Unlock()
+		m.hurry(u)
 	}
 }
 

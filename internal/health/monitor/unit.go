@@ -98,13 +98,6 @@ func (u *unit) due(s Settings) time.Time {
 // soon is the shortest time between two samples, however much they hurry.
 const soon = 100 * time.Millisecond
 
-// hurry makes the next sample come soon.
-func (u *unit) hurry() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.hurried = true
-}
-
 // reading returns a copy of what is known, or UNAVAILABLE if the sampler hangs, or if the
 // device that it is an instance of is in quarantine.
 func (u *unit) reading(now time.Time, p pace) Reading {

@@ -128,7 +128,7 @@ func (m *Monitor) Checked(uuid string, began time.Time, v proof.Verdict, why str
 	defer u.judging.Unlock()
 	now := time.Now()
 	m.restand(u, now, func(s *health.Standing) { s.Checked(settings.Health, began, now, v, why) })
-	u.hurry()
+	m.hurry(u)
 }
 
 // restand changes the standing of a device, and reports the change. The caller holds
