@@ -256,9 +256,10 @@ func takes(h placement.Holding) gpu.MiB {
 // over, and idle ones among them, then leases that were already warned, and then those with
 // the least to move.
 func (t *turn) sort(may []candidate, w placement.Want) {
+	never := time.Time{}
 	slices.SortFunc(may, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(t.rank(a.Holding, w), t.rank(b.Holding, w)),
-			compareBool(a.Warned.IsZero(), b.Warned.IsZero()), cmp.Compare(a.Measured, b.Measured), a.Since.Compare(b.Since), cmp.Compare(a.Fence, b.Fence))
+			b.Warned.Compare(never)-a.Warned.Compare(never), cmp.Compare(a.Measured, b.Measured), a.Since.Compare(b.Since), cmp.Compare(a.Fence, b.Fence))
 	})
 }
 
@@ -300,17 +301,6 @@ func (t *turn) rank(h placement.Holding, w placement.Want) int {
 		return 1
 	}
 	return 2
-}
-
-// compareBool orders false before true.
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
 }
 
 // Yielding decides which parked leases let others go first, at one moment. It judges each
