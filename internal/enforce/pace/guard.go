@@ -136,7 +136,7 @@ func (g *guardian) stop(o order) {
 		}
 		if err != nil {
 			g.free(o.Lease)
-			g.say(report{Lease: o.Lease, Answer: true, Refused: err.Error(), Denied: errors.Is(err, ErrDenied)})
+			g.say(report{Lease: o.Lease, Answer: true, Refused: err.Error()})
 			return
 		}
 		p.files = append(p.files, fd)

@@ -24,7 +24,6 @@ type report struct {
 	Answer  bool   `json:"answer,omitempty"`
 	Stopped int    `json:"stopped,omitempty"`
 	Refused string `json:"refused,omitempty"`
-	Denied  bool   `json:"denied,omitempty"` // the daemon may not signal one of them
 	// The end of a pause, in nanoseconds since 1970.
 	From  int64 `json:"from,omitempty"`
 	Until int64 `json:"until,omitempty"`
