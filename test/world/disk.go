@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/berth-gpu/berth/internal/file"
 )
@@ -34,12 +35,13 @@ func init() {
 
 // disk is the disk of the machine.
 type disk struct {
-	mu      sync.Mutex
-	full    bool
-	broken  bool
-	once    int               // writes until one fails; 0: none will
-	at      map[string][]byte // by path: what is there if the power fails now, of files that have changed since
-	refused int               // writes that have failed
+	mu        sync.Mutex
+	full      bool
+	broken    bool
+	once      int               // writes until one fails; 0: none will
+	at        map[string][]byte // by path: what is there if the power fails now, of files that have changed since
+	refused   int               // writes that have failed
+	refusedAt time.Time
 }
 
 // write decides about a write to a file that has size bytes and shall have more.
@@ -59,7 +61,7 @@ func (d *disk) write(more bool) error {
 		err = syscall.ENOSPC
 	}
 	if err != nil {
-		d.refused++
+		d.refused, d.refusedAt = d.refused+1, time.Now()
 	}
 	return err
 }

@@ -166,7 +166,7 @@ func (w *World) begin() bool {
 		close(l.over)
 	}()
 	w.mu.Lock()
-	l.up = true
+	l.up, w.up = true, time.Now()
 	w.mu.Unlock()
 	return !l.dead()
 }

@@ -235,7 +235,7 @@ func (w *World) exec() {
 	}
 	r.Binding = "process"
 	p := w.promise("exec", uid, r.ID, id)
-	p.binding, p.limited = "process", r.TimeLimit.Known()
+	p.binding, p.limited, p.limit = "process", r.TimeLimit.Known(), time.Duration(r.TimeLimit.Or(0))*time.Second
 	go func() {
 		defer w.processes.end(id, 0)
 		w.ask(p, func(ctx context.Context) (api.Lease, error) { return c.Acquire(ctx, r) })
@@ -326,7 +326,7 @@ func (w *World) allocate() {
 	}
 	if w.one(5) {
 		r.TimeLimit = gpu.Some(float64(10 + w.intn(3600)))
-		p.limited = true
+		p.limited, p.limit = true, time.Duration(r.TimeLimit.Or(0))*time.Second
 	}
 	p.binding = r.Binding
 	go func() {

@@ -23,6 +23,7 @@ type promise struct {
 	binding string
 	ttl     time.Duration
 	limited bool // it has a time limit
+	limit   time.Duration
 	parent  *promise
 	job     bool
 
@@ -34,6 +35,7 @@ type promise struct {
 	why     []string  // what may have ended it
 	sure    time.Time // when a cancel was acknowledged
 	final   string    // how a job has ended
+	ended   time.Time // when its process was first seen to have ended
 	changes int
 }
 
@@ -135,6 +137,9 @@ func (w *World) ask(p *promise, call func(context.Context) (api.Lease, error)) {
 		p.mu.Unlock()
 		if !l.Stood && l.Fence <= newest && l.Granted.After(w.began) && !w.repeated(p, l) {
 			w.wrong("%s of %s was granted with fence %d, and %d was granted before", p.id, nameOf(p.uid), l.Fence, newest)
+		}
+		if l.State != "active" || l.Cancelled != nil {
+			w.wrong("%s of %s is answered with a lease that is %s (cancelled: %v)", p.id, nameOf(p.uid), l.State, l.Cancelled)
 		}
 		w.noteFence(p, l.Fence)
 		w.note("%s %s of %s is granted to process %d: fence %d, %s, %v", p.kind, p.id, nameOf(p.uid), p.process.PID, l.Fence, l.Binding, l.Parts)
@@ -277,6 +282,7 @@ func (w *World) look() {
 		return // no daemon has answered: the next look will
 	}
 	w.checkSums(leases)
+	w.checkLimits(leases)
 	for _, one := range leases.Leases {
 		w.reached("a lease is " + one.State)
 	}
@@ -307,6 +313,7 @@ func (w *World) look() {
 			w.wrong("the %s %s of %s with fence %d (%s) was granted, and does not stand any more: %s", p.kind, p.id, nameOf(p.uid), k.fence, p.binding, w.ended(ctx, root, p, k.fence))
 		}
 	}
+	w.lookAtEnds(there, before)
 	w.lookAtJobs(ctx, root, all)
 }
 
@@ -322,6 +329,111 @@ func (w *World) ended(ctx context.Context, root *client.Client, p *promise, fenc
 		}
 	}
 	return "nobody knows why"
+}
+
+// lookAtEnds checks that leases are over that had to end some time ago.
+func (w *World) lookAtEnds(there map[string]api.Lease, before []kept) {
+	calm := time.Since(w.upSince()) > 5*time.Minute && time.Since(w.disk.lastRefused()) > 5*time.Minute
+	for _, k := range before {
+		p := k.p
+		l, stands := there[fmt.Sprintf("%d/%s/%d", p.uid, p.id, k.fence)]
+		if p.job || !k.stands {
+			continue
+		}
+		p.mu.Lock()
+		granted := p.granted
+		p.mu.Unlock()
+		late := p.limit > 0 && time.Since(granted) > p.limit+10*time.Minute
+		switch {
+		case !stands && p.limit > 0 && time.Since(granted) > p.limit:
+			w.reached(p.kind + " × a limit")
+		case !stands || !calm || w.processesStuck():
+		case late && l.State == "active" && l.Parking == nil:
+			w.wrong("the %s %s of %s with fence %d was granted %v ago, has a limit of %v, and stands", p.kind, p.id, nameOf(p.uid), k.fence, time.Since(granted), p.limit)
+		case p.binding == "process" && l.State == "active" && l.Heir == 0 && p.endedFor() > 5*time.Minute && len(w.processes.of(p.id, k.fence, p.uid)) == 0:
+			w.wrong("the %s %s of %s with fence %d stands, and its process ended %v ago", p.kind, p.id, nameOf(p.uid), k.fence, p.endedFor())
+		}
+	}
+}
+
+// endedFor returns for how long the process of a promise has been known to have ended.
+func (p *promise) endedFor() time.Duration {
+	if p.w.processes.runs(p.process) {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended.IsZero() {
+		p.ended = time.Now()
+	}
+	return time.Since(p.ended)
+}
+
+// checkLimits checks that nobody has more than the settings allow, and that what is leased
+// alone is.
+func (w *World) checkLimits(leases api.Leases) {
+	eve, alone, users := gpu.MiB(0), map[string]api.Lease{}, map[string][]api.Lease{}
+	for _, l := range leases.Leases {
+		for i, part := range l.Parts {
+			if l.Holder.User == "eve" || l.Holder.UID.Or(0) == firstUID+4 {
+				eve += l.Holds(i)
+			}
+			if l.State == "parked" {
+				continue
+			}
+			if users[part.GPU] = append(users[part.GPU], l); l.Exclusive {
+				alone[part.GPU] = l
+			}
+		}
+	}
+	if eve > 60000 {
+		w.wrong("eve has %d MiB, and may have 60000", eve)
+	}
+	for uuid, l := range alone {
+		for _, other := range users[uuid] {
+			if other.Fence != l.Fence && other.Parent != l.ID && len(other.Scope) == 0 && l.Parent != other.ID {
+				w.wrong("%s is leased to %s of %s alone, and to %s of %s", uuid, l.ID, l.Holder.User, other.ID, other.Holder.User)
+			}
+		}
+	}
+}
+
+// usable checks that the machine serves everybody as a new one does, now that nothing is
+// wrong and nothing is left.
+func (w *World) usable(root *client.Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), 6*time.Hour)
+	defer cancel()
+	for _, s := range services {
+		_, _ = root.StartService(ctx, s, "once more") // refused if it is there
+	}
+	time.Sleep(time.Hour)
+	if s, err := root.Service(ctx, "steady"); err != nil || s.State != "ready" {
+		w.wrong("steady should always run, and is %s: %s (%v)", s.State, s.Why, err)
+	}
+	for _, s := range services {
+		if !w.front.ask(s, "ada") {
+			now, err := root.Service(ctx, s)
+			w.wrong("%s does not answer: it is %s: %s (%v)", s, now.State, now.Why, err)
+		}
+	}
+	id, _ := w.caller(firstUID)
+	defer w.processes.end(id, 0)
+	c := w.client(firstUID, id, false)
+	l, err := c.Acquire(ctx, api.LeaseRequest{ID: "last", Memory: 30 << 10, Slots: gpu.Some(1), Binding: "process", Timeout: gpu.Some(3600.0)})
+	if err == nil {
+		_, err = c.Release(ctx, l.ID, l.Fence)
+	}
+	if err != nil {
+		w.wrong("nobody has a lease, and ada gets none: %v", err)
+	}
+	j, err := c.Submit(ctx, api.JobRequest{Command: []string{"program"}, Lease: api.LeaseRequest{Memory: 10 << 10}})
+	for try := 0; err == nil && !j.Over() && try < 24; try++ {
+		time.Sleep(10 * time.Minute)
+		j, err = c.Job(ctx, j.ID)
+	}
+	if err != nil || !j.Over() {
+		w.wrong("the last job %s is %s: %s (%v)", j.ID, j.State, j.Cause, err)
+	}
 }
 
 // excused reports whether a promise may be over because of what time or the machine did.
@@ -447,6 +559,12 @@ func (w *World) settle() {
 		}
 	}
 	w.look()
+	w.usable(root)
+	for round := range 10 {
+		if time.Sleep(30 * time.Minute); len(w.rest(root, round)) == 0 {
+			break
+		}
+	}
 	time.Sleep(10 * time.Minute)
 	w.processes.end(w.rootProcess(), 0)
 	w.front.stop()

@@ -64,6 +64,7 @@ type World struct {
 	settling bool
 	front    *front
 	fronts   int // that there were
+	up       time.Time
 	stopHear func()
 	servers  map[string]process.ID // by service
 
@@ -205,6 +206,23 @@ func (d *disk) count() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.refused
+}
+
+// lastRefused returns when the disk last refused a write, or may have.
+func (d *disk) lastRefused() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.full || d.broken || d.once > 0 {
+		d.refusedAt = time.Now()
+	}
+	return d.refusedAt
+}
+
+// upSince returns since when the daemon lives.
+func (w *World) upSince() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.up
 }
 
 // set changes the disk.
