@@ -110,7 +110,7 @@ func (f *front) put(s api.FrontService) {
 		f.services[s.Name] = have
 	}
 	if s.State == "ready" && have.closed[s.Epoch] {
-		f.w.wrong("the epoch %d of %s opens again", s.Epoch, s.Name)
+		f.w.wrong("epochs", "the epoch %d of %s opens again", s.Epoch, s.Name)
 	}
 	have.FrontService = s
 	if s.State == "closing" {
@@ -193,7 +193,7 @@ func (f *front) tell() {
 				break
 			}
 			if errors.As(err, &problem) && slices.Contains([]int{400, 413, 422}, problem.Status) {
-				f.w.wrong("a report of the front is refused: %v", err)
+				f.w.wrong("answers", "a report of the front is refused: %v", err)
 				return
 			}
 			time.Sleep(pause)
@@ -236,7 +236,7 @@ func (f *front) ask(service, user string) bool {
 		if errors.As(err, &problem) {
 			f.w.reached("service refused: " + problem.Code)
 			if problem.Code == "internal" {
-				f.w.wrong("bring %s: %v", service, err)
+				f.w.wrong("fault", "bring %s: %v", service, err)
 			}
 			if problem.Status < 500 {
 				return false

@@ -94,7 +94,7 @@ func (l *Life) die(when string) {
 	}
 	next := filepath.Join(w.folder, fmt.Sprint("state-", l.number+1))
 	if err := os.CopyFS(next, os.DirFS(l.root)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		w.wrong("copy the files of a daemon that was killed: %v", err)
+		w.wrong("machine", "copy the files of a daemon that was killed: %v", err)
 	}
 	w.disk.lose(l.root, next, func(n int) int {
 		if !w.dark { // the kernel has what a process wrote before it was killed
@@ -131,7 +131,7 @@ func (w *World) begin() bool {
 		close(l.over)
 		l.forget()
 		if !l.dead() && w.disk.count() == before {
-			w.wrong("a daemon does not start: %v", err)
+			w.wrong("starts", "a daemon does not start: %v", err)
 		}
 		return false
 	}
@@ -161,7 +161,7 @@ func (w *World) begin() bool {
 		err = errors.Join(err, d.Close())
 		l.forget()
 		if err != nil && !l.dead() && w.disk.count() == before {
-			w.wrong("a daemon that was stopped says: %v", err)
+			w.wrong("starts", "a daemon that was stopped says: %v", err)
 		}
 		close(l.over)
 	}()

@@ -68,7 +68,7 @@ func (w *World) token() {
 		w.reached("a token is made")
 		far, err := client.New(client.Options{Token: made.Secret, Transport: &way{w: w, peer: access.Peer{Caller: access.Caller{Door: access.TCP}}, shaky: w.one(4)}})
 		if err != nil {
-			w.wrong("%v", err)
+			w.wrong("machine", "%v", err)
 			return
 		}
 		var l api.Lease
@@ -77,7 +77,7 @@ func (w *World) token() {
 			return err
 		})
 		if err == nil && r.Role == "viewer" {
-			w.wrong("a token of a viewer leases: %+v", l)
+			w.wrong("roles", "a token of a viewer leases: %+v", l)
 		}
 		w.nap(5 * time.Minute)
 		_ = w.asking("revoke a token", 10*time.Minute, func(ctx context.Context) error { _, err := root.RevokeToken(ctx, name); return err })
@@ -110,7 +110,7 @@ func (w *World) hear() {
 			}
 			w.reached("told: " + string(e.Code))
 			if e.Code == gpu.EventInternalFault {
-				w.wrong("%s", e.Text)
+				w.wrong("fault", "%s", e.Text)
 			}
 		}
 		select {

@@ -122,7 +122,7 @@ func (w *World) keepAlive() {
 			w.effects.Unlock()
 		}
 		if tries > 40 {
-			w.wrong("no daemon comes up any more")
+			w.wrong("starts", "no daemon comes up any more")
 			return
 		}
 		if w.begin() {
@@ -162,11 +162,11 @@ func (w *World) asking(what string, most time.Duration, call func(ctx context.Co
 	var problem *api.Problem
 	switch {
 	case errors.As(err, &problem) && problem.Status >= 500 && !passing[problem.Code]:
-		w.wrong("%s: %s (%d %s)", what, problem.Detail, problem.Status, problem.Code)
+		w.wrong("fault", "%s: %s (%d %s)", what, problem.Detail, problem.Status, problem.Code)
 	case errors.As(err, &problem):
 		w.reached("refused: " + problem.Code)
 	case ctx.Err() != nil && time.Since(begun) >= most:
-		w.wrong("%s: no answer within %v: %v", what, most, err)
+		w.wrong("answers", "%s: no answer within %v: %v", what, most, err)
 	}
 	return err
 }
@@ -848,6 +848,6 @@ func (w *World) started(order api.MinderOrder, s script) {
 	}
 	c.last = s
 	if c.runs[order.Run]++; c.runs[order.Run] > 1 {
-		w.wrongs = append(w.wrongs, fmt.Sprintf("the command of run %s was started %d times", order.Run, c.runs[order.Run]))
+		w.found("jobs", "the command of run %s was started %d times", order.Run, c.runs[order.Run])
 	}
 }

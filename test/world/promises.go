@@ -136,10 +136,10 @@ func (w *World) ask(p *promise, call func(context.Context) (api.Lease, error)) {
 		p.changes++
 		p.mu.Unlock()
 		if !l.Stood && l.Fence <= newest && l.Granted.After(w.began) && !w.repeated(p, l) {
-			w.wrong("%s of %s was granted with fence %d, and %d was granted before", p.id, nameOf(p.uid), l.Fence, newest)
+			w.wrong("fences", "%s of %s was granted with fence %d, and %d was granted before", p.id, nameOf(p.uid), l.Fence, newest)
 		}
 		if l.State != "active" || l.Cancelled != nil {
-			w.wrong("%s of %s is answered with a lease that is %s (cancelled: %v)", p.id, nameOf(p.uid), l.State, l.Cancelled)
+			w.wrong("kept", "%s of %s is answered with a lease that is %s (cancelled: %v)", p.id, nameOf(p.uid), l.State, l.Cancelled)
 		}
 		w.noteFence(p, l.Fence)
 		w.note("%s %s of %s is granted to process %d: fence %d, %s, %v", p.kind, p.id, nameOf(p.uid), p.process.PID, l.Fence, l.Binding, l.Parts)
@@ -177,7 +177,7 @@ func (w *World) noteFence(p *promise, fence uint64) {
 	defer w.mu.Unlock()
 	of := fmt.Sprintf("%d/%s", p.uid, p.id)
 	if was, known := w.fences[fence]; known && was != of {
-		w.wrongs = append(w.wrongs, fmt.Sprintf("the fence %d is that of %s and of %s", fence, was, of))
+		w.found("fences", "the fence %d is that of %s and of %s", fence, was, of)
 	}
 	w.fences[fence] = of
 }
@@ -310,7 +310,7 @@ func (w *World) look() {
 		same := p.changes == k.changes
 		p.mu.Unlock()
 		if _, stands := there[fmt.Sprintf("%d/%s/%d", p.uid, p.id, k.fence)]; !stands && same && !p.excused() {
-			w.wrong("the %s %s of %s with fence %d (%s) was granted, and does not stand any more: %s", p.kind, p.id, nameOf(p.uid), k.fence, p.binding, w.ended(ctx, root, p, k.fence))
+			w.wrong("kept", "the %s %s of %s with fence %d (%s) was granted, and does not stand any more: %s", p.kind, p.id, nameOf(p.uid), k.fence, p.binding, w.ended(ctx, root, p, k.fence))
 		}
 	}
 	w.lookAtEnds(there, before)
@@ -349,9 +349,9 @@ func (w *World) lookAtEnds(there map[string]api.Lease, before []kept) {
 			w.reached(p.kind + " × a limit")
 		case !stands || !calm || w.processesStuck():
 		case late && l.State == "active" && l.Parking == nil:
-			w.wrong("the %s %s of %s with fence %d was granted %v ago, has a limit of %v, and stands", p.kind, p.id, nameOf(p.uid), k.fence, time.Since(granted), p.limit)
+			w.wrong("ends", "the %s %s of %s with fence %d was granted %v ago, has a limit of %v, and stands", p.kind, p.id, nameOf(p.uid), k.fence, time.Since(granted), p.limit)
 		case p.binding == "process" && l.State == "active" && l.Heir == 0 && p.endedFor() > 5*time.Minute && len(w.processes.of(p.id, k.fence, p.uid)) == 0:
-			w.wrong("the %s %s of %s with fence %d stands, and its process ended %v ago", p.kind, p.id, nameOf(p.uid), k.fence, p.endedFor())
+			w.wrong("ends", "the %s %s of %s with fence %d stands, and its process ended %v ago", p.kind, p.id, nameOf(p.uid), k.fence, p.endedFor())
 		}
 	}
 }
@@ -387,12 +387,12 @@ func (w *World) checkLimits(leases api.Leases) {
 		}
 	}
 	if eve > 60000 {
-		w.wrong("eve has %d MiB, and may have 60000", eve)
+		w.wrong("limits", "eve has %d MiB, and may have 60000", eve)
 	}
 	for uuid, l := range alone {
 		for _, other := range users[uuid] {
 			if other.Fence != l.Fence && other.Parent != l.ID && len(other.Scope) == 0 && l.Parent != other.ID {
-				w.wrong("%s is leased to %s of %s alone, and to %s of %s", uuid, l.ID, l.Holder.User, other.ID, other.Holder.User)
+				w.wrong("alone", "%s is leased to %s of %s alone, and to %s of %s", uuid, l.ID, l.Holder.User, other.ID, other.Holder.User)
 			}
 		}
 	}
@@ -408,12 +408,12 @@ func (w *World) usable(root *client.Client) {
 	}
 	time.Sleep(time.Hour)
 	if s, err := root.Service(ctx, "steady"); err != nil || s.State != "ready" {
-		w.wrong("steady should always run, and is %s: %s (%v)", s.State, s.Why, err)
+		w.wrong("usable", "steady should always run, and is %s: %s (%v)", s.State, s.Why, err)
 	}
 	for _, s := range services {
 		if !w.front.ask(s, "ada") {
 			now, err := root.Service(ctx, s)
-			w.wrong("%s does not answer: it is %s: %s (%v)", s, now.State, now.Why, err)
+			w.wrong("usable", "%s does not answer: it is %s: %s (%v)", s, now.State, now.Why, err)
 		}
 	}
 	id, _ := w.caller(firstUID)
@@ -424,7 +424,7 @@ func (w *World) usable(root *client.Client) {
 		_, err = c.Release(ctx, l.ID, l.Fence)
 	}
 	if err != nil {
-		w.wrong("nobody has a lease, and ada gets none: %v", err)
+		w.wrong("usable", "nobody has a lease, and ada gets none: %v", err)
 	}
 	j, err := c.Submit(ctx, api.JobRequest{Command: []string{"program"}, Lease: api.LeaseRequest{Memory: 10 << 10}})
 	for try := 0; err == nil && !j.Over() && try < 24; try++ {
@@ -432,7 +432,7 @@ func (w *World) usable(root *client.Client) {
 		j, err = c.Job(ctx, j.ID)
 	}
 	if err != nil || !j.Over() {
-		w.wrong("the last job %s is %s: %s (%v)", j.ID, j.State, j.Cause, err)
+		w.wrong("usable", "the last job %s is %s: %s (%v)", j.ID, j.State, j.Cause, err)
 	}
 }
 
@@ -465,7 +465,7 @@ func (w *World) checkSums(leases api.Leases) {
 	}
 	for uuid, sum := range memory {
 		if sum > cardMemory-512 {
-			w.wrong("%s has %d MiB leased of %d", uuid, sum, cardMemory)
+			w.wrong("sums", "%s has %d MiB leased of %d", uuid, sum, cardMemory)
 		}
 	}
 }
@@ -502,19 +502,19 @@ func (w *World) lookAtJobs(ctx context.Context, root *client.Client, all []*prom
 		var problem *api.Problem
 		switch {
 		case errors.As(err, &problem) && problem.Status == 404:
-			w.wrong("the job %s was submitted, and nobody knows it", id)
+			w.wrong("jobs", "the job %s was submitted, and nobody knows it", id)
 			return
 		case err != nil:
 			return
 		case final != "" && j.State != final:
-			w.wrong("the job %s was %s, and is %s", id, final, j.State)
+			w.wrong("jobs", "the job %s was %s, and is %s", id, final, j.State)
 		case j.Over():
 			w.reached("a job is " + j.State)
 			p.mu.Lock()
 			p.final = j.State
 			p.mu.Unlock()
 		case !sure.IsZero() && time.Since(sure) > time.Hour && !w.processesStuck():
-			w.wrong("the job %s was cancelled %v ago, and is %s: %s", id, time.Since(sure).Round(time.Second), j.State, j.Cause)
+			w.wrong("rest", "the job %s was cancelled %v ago, and is %s: %s", id, time.Since(sure).Round(time.Second), j.State, j.Cause)
 		}
 	}
 }
@@ -554,7 +554,7 @@ func (w *World) settle() {
 			break
 		}
 		if round == 48 {
-			w.wrong("after a day, these have not ended: %s", strings.Join(left, "; "))
+			w.wrong("rest", "after a day, these have not ended: %s", strings.Join(left, "; "))
 			return
 		}
 	}
@@ -574,7 +574,7 @@ func (w *World) settle() {
 	w.processes.mu.Lock()
 	defer w.processes.mu.Unlock()
 	for _, p := range w.processes.all {
-		w.wrong("the process %d (%s of %s, %s) is left", p.pid, p.name, nameOf(p.uid), p.lease)
+		w.wrong("rest", "the process %d (%s of %s, %s) is left", p.pid, p.name, nameOf(p.uid), p.lease)
 	}
 }
 

@@ -82,7 +82,7 @@ func New(folder string, seed uint64) *World {
 	w.cards = newCards(w.processes, 4)
 	w.root = filepath.Join(folder, "state-1")
 	if err := os.WriteFile(filepath.Join(folder, "berth.yaml"), []byte(settings), 0o600); err != nil {
-		w.wrong("%v", err)
+		w.wrong("machine", "%v", err)
 	}
 	return w
 }
@@ -127,11 +127,19 @@ func (w *World) passed() time.Duration {
 	return time.Since(w.began) + w.slept
 }
 
-// wrong notes that something is not as it must be.
-func (w *World) wrong(format string, args ...any) {
+// wrong notes that something is not as a check wants it.
+func (w *World) wrong(check, format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.wrongs = append(w.wrongs, fmt.Sprintf("%v: ", time.Since(w.began).Round(time.Millisecond))+fmt.Sprintf(format, args...))
+	w.found(check, format, args...)
+}
+
+// found does the same for a caller who holds mu.
+func (w *World) found(check, format string, args ...any) {
+	if Checks[check] == "" {
+		panic("there is no check " + check)
+	}
+	w.wrongs = append(w.wrongs, fmt.Sprintf("%v: %s: ", time.Since(w.began).Round(time.Millisecond), check)+fmt.Sprintf(format, args...))
 }
 
 // note writes down what happens, for a person who reads about a history that failed.
@@ -184,7 +192,7 @@ func (l *logged) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if text := string(b); strings.Contains(text, "a bug in berth") {
-		w.wrongs = append(w.wrongs, text)
+		w.found("fault", "%s", text)
 	}
 	if w.logged.Len() > 1<<20 {
 		w.logged.Reset()

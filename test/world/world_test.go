@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ import (
 )
 
 var (
-	length  = flag.Duration("world.for", 20*time.Second, "play for so long")
+	length  = flag.Duration("world.for", time.Minute, "play for so long")
 	first   = flag.Uint64("world.seed", 1, "begin with this seed")
 	each    = flag.Int("world.operations", 300, "of one history")
 	counts  = flag.Bool("world.counts", false, "tell how often each mark was reached")
@@ -24,6 +25,9 @@ var (
 // Histories of whole daemons in a simulated machine: what callers were told is so, and
 // everything ends.
 func TestWorld(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("the daemon of the world is one of root")
+	}
 	begun, marks := time.Now(), map[string]int{}
 	var histories, done, effects, kills, reboots int
 	for seed := *first; time.Since(begun) < *length || seed == *first; seed++ {
@@ -61,6 +65,27 @@ func TestWorld(t *testing.T) {
 	if *counts {
 		for _, m := range slices.Sorted(maps.Keys(marks)) {
 			t.Logf("%6d %s", marks[m], m)
+		}
+	}
+}
+
+// The promises name the checks that hold them, and each check is named.
+func TestGuaranteesNameTheChecks(t *testing.T) {
+	text, err := os.ReadFile("../../docs/reference/guarantees.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{"machine": true}
+	for _, m := range regexp.MustCompile("`make world` \\(([^)]*)\\)").FindAllStringSubmatch(string(text), -1) {
+		for _, check := range strings.Split(strings.ReplaceAll(m[1], "`", ""), ", ") {
+			if named[check] = true; Checks[check] == "" {
+				t.Errorf("there is no check %q", check)
+			}
+		}
+	}
+	for check := range Checks {
+		if !named[check] {
+			t.Errorf("no promise names the check %s", check)
 		}
 	}
 }
