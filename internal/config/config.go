@@ -21,8 +21,8 @@
 //	         others may read there
 //	sight    "operator" for a value that only operators see
 //	split    "shell" for a list that may also be one text, with quotes as in a shell
-//	set      "token" for what no token may change, "socket" for what is changed at run
-//	         time only on the Unix socket, and without a token
+//	set      "socket" for what is changed at run time only on the Unix socket, and without
+//	         a token
 //	role     the least role that may change it at run time (without one: admin)
 //	doc      what it does, for people
 //
@@ -226,7 +226,7 @@ type Alerts struct {
 	Evaluate string        `key:"evaluate" default:"on" oneof:"on,off" doc:"Whether berth evaluates alert rules itself. Set off where a Prometheus evaluates the same rules."`
 	Interval time.Duration `key:"interval" default:"30" min:"1" max:"3600" doc:"Time from one evaluation to the next, for rule groups that do not say."`
 	Shipped  string        `key:"shipped" default:"on" oneof:"on,off" doc:"Whether the rules that come with berth are evaluated."`
-	Rules    []string      `key:"rules" set:"token" check:"path" absent:"none" doc:"Files with your own rules, in the format of Prometheus."`
+	Rules    []string      `key:"rules" set:"socket" check:"path" absent:"none" doc:"Files with your own rules, in the format of Prometheus."`
 }
 
 // Metrics says what the page for Prometheus shows.
@@ -388,7 +388,7 @@ type Together struct {
 // Hook says where to send events.
 type Hook struct {
 	URL      string        `key:"url" check:"address" secret:"yes" absent:"none" doc:"Address that berth sends events to, by POST. berth does not show it, because many services put a key into it."`
-	Command  []string      `key:"command" set:"token" check:"argument" secret:"file" absent:"none" doc:"Program, and its arguments, that berth runs for each event."`
+	Command  []string      `key:"command" set:"socket" check:"argument" secret:"file" absent:"none" doc:"Program, and its arguments, that berth runs for each event."`
 	Codes    []string      `key:"codes" check:"code" absent:"all" doc:"Codes of the events that the hook gets."`
 	Severity string        `key:"severity" default:"warning" oneof:"info,warning,critical" doc:"Least severity of the events that the hook gets."`
 	Secret   string        `key:"secret" check:"token" secret:"yes" absent:"not signed" doc:"Secret with which berth signs deliveries to a url, so that the other side knows who sent them."`

@@ -97,7 +97,7 @@ type Difference struct {
 	Name    string // dotted
 	Was, Is string // as people read them; "set" or "changed" for a secret
 	Role    string // the least role that may change it at run time; empty means nobody
-	Set     string // "token": not with a token; "socket": only on the Unix socket; else empty
+	Set     string // "socket": only on the Unix socket, and without a token; else empty
 }
 
 // Differences lists the settings that differ in next, by name. It includes a changed

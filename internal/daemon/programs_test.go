@@ -22,9 +22,10 @@ func settingsOf(t *testing.T, yaml string) *config.Settings {
 // What makes the daemon run something is set by the file, and by administrators on the
 // socket who show no token.
 func TestWhoMayRunPrograms(t *testing.T) {
-	before := settingsOf(t, "services: {a: {command: a, user: u}}")
+	before := settingsOf(t, "services: {a: {command: a, user: u}}\nhooks: {h: {command: [h]}}")
 	root := access.Actor{User: "root", UID: 0, Door: access.Socket, Role: access.Admin}
 	token := access.Actor{User: "token:ci", UID: access.NoUID, Token: "ci", Door: access.Socket, Role: access.Admin}
+	certificate := access.Actor{User: "cert:ops", UID: access.NoUID, Door: access.TCP, Role: access.Admin}
 	page := access.Actor{User: "ada", UID: 1000, Door: access.TCP, Role: access.Admin}
 	operator := access.Actor{User: "olga", UID: 1001, Door: access.Socket, Role: access.Operator}
 	for change, runs := range map[string]string{
@@ -37,6 +38,9 @@ func TestWhoMayRunPrograms(t *testing.T) {
 		`{"services": {"a": {"sleep": [{"path": "/s"}], "wake": [{"path": "/w"}]}}}`:                "services.a.sleep",
 		`{"services": {"b": {"command": "b"}}}`:                                                     "services.b.command",
 		`{"front": {"listen": "127.0.0.1:1234"}}`:                                                   "front.listen",
+		`{"hooks": {"h": {"command": ["sh"]}}}`:                                                     "hooks.h.command",
+		`{"hooks": {"i": {"command": ["sh"]}}}`:                                                     "hooks.i.command",
+		`{"alerts": {"rules": ["/etc/shadow"]}}`:                                                    "alerts.rules",
 		`{"front": {"user": "x"}}`:                                                                  "front.user",
 		`{"services": {"a": {"idle_after": 60, "max_open": 3, "start": "always", "away": "stop"}}}`: "",
 	} {
@@ -53,7 +57,7 @@ func TestWhoMayRunPrograms(t *testing.T) {
 		if err := may(root); err != nil {
 			t.Errorf("%s by root: %v", change, err)
 		}
-		for name, by := range map[string]access.Actor{"a token": token, "an administrator on the page": page, "an operator": operator} {
+		for name, by := range map[string]access.Actor{"a token": token, "a certificate": certificate, "an administrator on the page": page, "an operator": operator} {
 			err := may(by)
 			if refused := err != nil; refused != (runs != "") {
 				t.Errorf("%s by %s: %v", change, name, err)

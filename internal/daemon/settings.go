@@ -164,19 +164,17 @@ func mayChange(by access.Actor, changed []config.Difference, body []byte) error 
 	return fmt.Errorf("%s: %w", strings.Join(names, ", "), refused)
 }
 
-// mayRun refuses a change of what the daemon runs, and of which files it reads, by an
-// actor with a token: a token is for the API, and must not become a shell of the daemon's
-// user. What it runs for services, administrators change only on the Unix socket.
+// mayRun refuses a change of what the daemon runs, and of which files it reads, by an actor with a token or over TCP:
+// what is shown to the API must not become a shell of the daemon's user. Administrators on the Unix socket, whom the
+// kernel names, change it.
 func mayRun(by access.Actor, before, after *config.Settings) error {
+	if by.Token == "" && by.Door != access.TCP {
+		return nil
+	}
 	var wrong []config.Complaint
 	for _, d := range before.Differences(after) {
-		switch {
-		case d.Set == "token" && d.Is == "": // a hook is removed
-		case d.Set == "" || by.Token == "" && (by.Door != access.TCP || d.Set != "socket"):
-		case d.Set == "socket":
-			wrong = append(wrong, config.Complaint{Field: d.Name, Reason: "makes the daemon run something: set it in berth.yaml, or on the Unix socket as an administrator and without a token"})
-		default:
-			wrong = append(wrong, config.Complaint{Field: d.Name, Reason: "must not be set with a token: set it in berth.yaml, or on the Unix socket as the user that the daemon runs as"})
+		if removed := d.Is == "" && strings.HasPrefix(d.Name, "hooks."); d.Set == "socket" && !removed {
+			wrong = append(wrong, config.Complaint{Field: d.Name, Reason: "says what the daemon runs or reads: set it in berth.yaml, or on the Unix socket as an administrator and without a token"})
 		}
 	}
 	if wrong != nil {
