@@ -48,9 +48,23 @@ type Jobs struct {
 	record    recorder
 }
 
-// mayRun refuses a caller for whom no program may be run.
+// mayRun refuses a caller for whom no program may be run. A caller whom the user database had not named in time gets
+// its name: a job has the groups, and so the limits, of the name that is written down with it.
 func (d *Jobs) mayRun(by *Caller) error {
-	return refuseRun(by, d.keeper == nil || d.config().Jobs == "off", os.Geteuid(), d.processes.SeesOurFiles)
+	if err := refuseRun(by, d.keeper == nil || d.config().Jobs == "off", os.Geteuid(), d.processes.SeesOurFiles); err != nil {
+		return err
+	}
+	number := strconv.Itoa(by.UID)
+	if by.User != number || by.UID == os.Geteuid() { // the user of the daemon needs no name
+		return nil
+	}
+	names := d.leases.people.users
+	name := names.Of(by.UID)
+	if name == number && !names.Settled(by.UID) {
+		return Refuse(Unavailable, "no_answer", "The user database has not said yet who the user %s is. Ask again. Nothing was changed.", number)
+	}
+	by.User, by.Holder.User = name, name
+	return nil
 }
 
 // refuseRun refuses a caller for whom a daemon of some user runs no program.

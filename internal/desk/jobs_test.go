@@ -11,7 +11,9 @@ import (
 	"os/user"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -200,6 +202,28 @@ func TestWhoMayRunPrograms(t *testing.T) {
 		case c.code != "" && (!errors.As(err, &r) || r.Code != c.code || !strings.Contains(r.Detail, c.says) || !strings.Contains(r.Detail, "Nothing was changed")):
 			t.Errorf("%s: %v, want %s with %q", c.what, err, c.code, c.says)
 		}
+	}
+}
+
+// A job waits for the name of its user: by the number it would have other limits.
+func TestAJobNeedsTheNameOfItsUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only a daemon of root runs programs of others")
+	}
+	w := openWorkshop(t)
+	answers := make(chan error)
+	w.parts.Users = users.New(func(int) (string, error) { return "ada", <-answers }, time.Millisecond)
+	w.remake()
+	before, number := w.everything(), strconv.Itoa(adaUID)
+	_, err := w.Jobs.Submit(t.Context(), local(t, adaUID, number, access.User), held())
+	w.refused(t, "without an answer of the user database", before, err, "no_answer")
+	close(answers)
+	for !w.parts.Users.Settled(adaUID) {
+		w.parts.Users.Now(adaUID)
+		runtime.Gosched()
+	}
+	if j := w.submit(t, local(t, adaUID, number, access.User), held()); j.User != "ada" {
+		t.Errorf("the user of the job is %s", j.User)
 	}
 }
 

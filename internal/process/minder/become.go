@@ -50,21 +50,22 @@ func lookUp(name string, uid int) (person, error) {
 	if !own && os.Geteuid() != 0 {
 		return person{}, fmt.Errorf("the daemon runs as user %d and cannot run programs of user %d", os.Geteuid(), uid)
 	}
-	if own && (name == "" || name == strconv.Itoa(uid)) { // berth calls a user without a name by its number
-		if found, err := user.LookupId(strconv.Itoa(uid)); err == nil {
-			name = found.Username
-		} else {
-			return person{uid: uid, gid: os.Getegid()}, nil
-		}
+	find, number := user.Lookup, strconv.Itoa(uid)
+	numbered := name == number || own && name == "" // berth calls a user by its number who has no name, or had none in time
+	if numbered {
+		find, name = user.LookupId, number
 	}
-	found, err := user.Lookup(name)
-	if unknown := user.UnknownUserError(""); errors.As(err, &unknown) {
+	found, err := find(name)
+	if numbered && own && err != nil {
+		return person{uid: uid, gid: os.Getegid()}, nil
+	}
+	if unknown, unknownID := user.UnknownUserError(""), user.UnknownUserIdError(0); errors.As(err, &unknown) || errors.As(err, &unknownID) {
 		return person{}, fmt.Errorf("the user %s does not exist any more", name)
 	}
 	if err != nil {
 		return person{}, later.Because(fmt.Errorf("look up the user %s: %w", name, err), 0)
 	}
-	if found.Uid != strconv.Itoa(uid) {
+	if found.Uid != number {
 		return person{}, fmt.Errorf("the user %s had the uid %d when the job was submitted, and has %s now", name, uid, found.Uid)
 	}
 	p := person{uid: uid, name: found.Username, home: found.HomeDir}

@@ -26,6 +26,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/runs"
+	"github.com/berth-gpu/berth/internal/when/later"
 )
 
 func TestMain(m *testing.M) {
@@ -277,6 +278,12 @@ func TestAccount(t *testing.T) {
 	}
 	if found, err := Account("nobody", nobody); err != nil || found.Name != "nobody" || found.GID != nobody {
 		t.Errorf("%+v, %v", found, err)
+	}
+	if found, err := Account(strconv.Itoa(nobody), nobody); err != nil || found.Name != "nobody" || found.GID != nobody {
+		t.Errorf("by its number: %+v, %v", found, err)
+	}
+	if found, err := Account("70001", 70001); err == nil || later.Passes(err) || !strings.Contains(err.Error(), "does not exist") {
+		t.Errorf("by a number that nobody has: %+v, %v", found, err)
 	}
 	if found, err := Account("no-such-user", nobody); err == nil {
 		t.Errorf("%+v", found)
