@@ -64,13 +64,13 @@ func (d *Leases) acquire(ctx context.Context, by *Caller, w *wish) (api.Lease, e
 }
 
 // handOver prepares the devices and the process of a lease, and adds to the answer what
-// a launcher needs. It refuses if that fails, or if the caller of a new lease has left.
+// a launcher needs. It refuses if that fails, or if the caller of a new lease has left. For
+// a lease that stood it does what was not done yet: the daemon, or the caller, may have
+// gone after the grant.
 func (d *Leases) handOver(ctx context.Context, l *api.Lease, found ledger.Found, r *resolved) error {
-	if found.Stood {
-		return d.equip.equip(ctx, l, found.Lease, r, "") // even if the caller has left: the lease existed before
-	}
 	cleared := ""
-	if r.Parent == "" { // a child uses the memory of its parent
+	unanswered := !found.Stood || r.Repeated && d.equip.traces.cleared(found.Fence) == "" && !d.equip.begun(found.Lease)
+	if r.Parent == "" && unanswered { // a child uses the memory of its parent
 		var note string
 		cleared, note = d.equip.scrub(ctx, found.Lease)
 		l.Note = joined(l.Note, note)
@@ -79,13 +79,16 @@ func (d *Leases) handOver(ctx context.Context, l *api.Lease, found ledger.Found,
 		return err
 	}
 	if r.isolation == launch.ByCgroup && (r.Parent == "" || r.FromPool) && r.Run == (lease.Run{}) { // a child, and the lease of a run, is handed to its process first
-		note, err := d.equip.enclose(found.Lease)
-		if err != nil {
-			return err
+		if d.equip.IsolatedBy(found.Lease) == "" {
+			note, err := d.equip.enclose(found.Lease)
+			if err != nil {
+				return err
+			}
+			l.Note = joined(l.Note, note)
 		}
-		l.IsolatedBy, l.Note = launch.ByCgroup, joined(l.Note, note)
+		l.IsolatedBy = launch.ByCgroup
 	}
-	if ctx.Err() != nil && r.Exact == nil { // repeating the request finds an exact lease
+	if ctx.Err() != nil && r.Exact == nil && !found.Stood { // repeating the request finds an exact lease
 		return withdrawn(l)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -102,6 +103,51 @@ func TestIsolation(t *testing.T) {
 				t.Errorf("a launcher is told %q", l.Launch.Isolation)
 			}
 		})
+	}
+}
+
+// A lease whose grant the caller did not hear of is isolated, and its memory is cleared,
+// when the caller asks again; only once.
+func TestALeaseThatStoodIsHandedOverWhole(t *testing.T) {
+	o, g := isolating(t, "")
+	s := &scrubber{}
+	o.parts.Checkup, o.parts.Config = s, gpuConfig(config.GPU{Scrub: "on"})
+	o.remake()
+	by, w := self(t), &wish{LeaseRequest: api.LeaseRequest{ID: "train", Binding: "process", Memory: 64, Isolation: "cgroup", Enforce: "watchdog"}}
+	r, err := o.Leases.resolve(&by, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.parts.Ledger.Acquire(t.Context(), r.Request); err != nil { // and then the daemon is killed
+		t.Fatal(err)
+	}
+	by.Repeated = true
+	for range 2 {
+		l, err := o.Leases.Acquire(t.Context(), by, w.LeaseRequest)
+		if err != nil || !l.Stood || l.IsolatedBy != "cgroup" || l.Launch.Isolation != "cgroup" || l.Launch.ClearedBy != "berth" || !g.Encloses(l.Fence) {
+			t.Errorf("%+v, %+v, %v", l, l.Launch, err)
+		}
+	}
+	if len(g.moved) != 1 || len(s.done) != 1 {
+		t.Errorf("the process was moved %d times, the memory overwritten %d times", len(g.moved), len(s.done))
+	}
+	g.enclosed, g.fails = map[uint64][]int{}, errors.New("it cannot be moved")
+	if l, err := o.Leases.Acquire(t.Context(), by, w.LeaseRequest); codeOf(err) != isolationUnavailable {
+		t.Errorf("a process that cannot be moved gets %+v, %v", l, err)
+	}
+}
+
+// What a caller did not wait for is overwritten when the caller asks again.
+func TestAScrubThatWasGivenUpIsDoneAgain(t *testing.T) {
+	o, s := open(t, "1"), &scrubber{fail: "it was given up"}
+	o.parts.Checkup, o.parts.Config = s, gpuConfig(config.GPU{Scrub: "on"})
+	o.remake()
+	found := lease.Lease{Fence: 7, Parts: []lease.Part{{GPU: o.parts.Monitor.Readings()[0].Device.UUID, Memory: 64}}}
+	left, cancel := context.WithCancel(t.Context())
+	cancel()
+	o.Leases.equip.scrub(left, &found)
+	if by := o.Leases.equip.traces.cleared(found.Fence); by != "" {
+		t.Errorf("the memory counts as cleared by %q", by)
 	}
 }
 

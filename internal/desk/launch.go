@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/berth-gpu/berth/api"
@@ -99,7 +100,7 @@ func (d *equipper) startMPS(ctx context.Context, granted *lease.Lease, e *api.La
 // was not done in full. Both are empty if berth need not scrub.
 func (d *equipper) scrub(ctx context.Context, granted *lease.Lease) (by, note string) {
 	defer func() {
-		if by != "" {
+		if by != "" && ctx.Err() == nil { // a caller who has left may ask again
 			d.traces.clear(granted.Fence, by)
 		}
 	}()
@@ -142,6 +143,13 @@ func (d *equipper) scrub(ctx context.Context, granted *lease.Lease) (by, note st
 		return "berth, partly", "the memory of earlier programs was overwritten in part, because others have leases or processes on " + words.And(partly)
 	}
 	return "berth", ""
+}
+
+// begun reports whether a process of a lease was seen on its devices.
+func (d *equipper) begun(l *lease.Lease) bool {
+	return slices.ContainsFunc(l.Parts, func(part lease.Part) bool {
+		return slices.ContainsFunc(d.ledger.Processes(part.GPU), func(p ledger.Process) bool { return p.Lease != nil && p.Lease.Fence == l.Fence })
+	})
 }
 
 // otherUsers returns the users whose memory on a device could not be overwritten for a
