@@ -260,7 +260,15 @@ func (o *Options) settleBound(name, fresh string, same bool) error {
 }
 
 func (o *Options) settleLeases(fresh string, did *Report) error {
-	book, err := doctor.SkipFences(filepath.Join(fresh, inventory.Leases), restoredFences, "restored from a backup")
+	given := uint64(0) // in the present folder, which may itself have gone on from the same backup
+	if o.Replace {
+		var err error
+		given, err = doctor.FencesIn(file.PrivateDir(filepath.Join(o.Folder, inventory.Leases)))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	book, err := doctor.SkipFences(filepath.Join(fresh, inventory.Leases), given, restoredFences, "restored from a backup")
 	if err != nil {
 		return err
 	}

@@ -209,6 +209,11 @@ func TestRestoreRefuses(t *testing.T) {
 	if !strings.Contains(tree(t, to)[inventory.Numbers], given) {
 		t.Error("numbers are given out again that jobs have had since the backup")
 	}
+	once := bookOf(t, to).Fence()
+	restore(t, archive, backup.Options{Folder: to, Replace: true, Machine: here})
+	if twice := bookOf(t, to).Fence(); twice <= once {
+		t.Errorf("fences go on from %d after a second restoration of one backup, and from %d after the first", twice, once)
+	}
 	// In the boot of the backup, programs of jobs and services may still run: their records
 	// are there.
 	if is := tree(t, to); is["jobs/runs/4.0.1"] == "" || did.Jobs.Lost != 0 || did.Services != 0 || !did.Here {

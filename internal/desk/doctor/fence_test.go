@@ -192,7 +192,7 @@ func TestFencesIn(t *testing.T) {
 		`{"fence":9999999999999999999}`:     0,
 		"\x00\xff\"fence\":41\x00\"fence\"": 41,
 	} {
-		if got, err := fencesIn(diskOf(map[string][]byte{"log": []byte(text)})); err != nil || got != want {
+		if got, err := FencesIn(diskOf(map[string][]byte{"log": []byte(text)})); err != nil || got != want {
 			t.Errorf("%q: %d, %v", text, got, err)
 		}
 	}

@@ -50,7 +50,7 @@ func (j *Journal) Repair(ofJobs func(journal.Entry) error) (Repair, error) {
 // given again.
 func repairIn(disk file.Folder, dir string) (Repair, error) {
 	book := lease.New()
-	given, err := fencesIn(disk)
+	given, err := FencesIn(disk)
 	if err != nil {
 		return Repair{}, err
 	}
@@ -91,10 +91,10 @@ func fenceMark(fence uint64, why string) [][]byte {
 	return [][]byte{text, text}
 }
 
-// fencesIn returns the largest fence in the files of a journal, whatever is damaged there,
+// FencesIn returns the largest fence in the files of a journal, whatever is damaged there,
 // also in those that an earlier repair has put aside. A number that was damaged may be too
 // large, by a digit: fences may skip.
-func fencesIn(disk file.Folder) (largest uint64, err error) {
+func FencesIn(disk file.Folder) (largest uint64, err error) {
 	names, err := disk.List()
 	for _, name := range names {
 		data, err := disk.ReadFile(name)
@@ -116,13 +116,14 @@ var fenceInText = regexp.MustCompile(`"fence":([0-9]+)`)
 const mostFence = 1 << 60
 
 // SkipFences makes the next daemon give out fences that are higher than any that may have
-// been lost, and by so many more. A daemon skips fences if the last mark is not from its own
-// boot. It returns the book that the journal in the folder describes.
-func SkipFences(folder string, many uint64, why string) (*lease.Book, error) {
+// been lost and than one that was given, and by so many more. A daemon skips fences if the
+// last mark is not from its own boot. It returns the book that the journal in the folder
+// describes.
+func SkipFences(folder string, given, many uint64, why string) (*lease.Book, error) {
 	book := lease.New()
 	log, _, err := filelog.Open(file.PrivateDir(folder), filelog.Options{}, Believe(book))
 	if err != nil {
 		return nil, err
 	}
-	return book, errors.Join(log.Append(fenceMark(book.Fence()+many, why), journal.Care{Durable: true, Reserve: true}), log.Close())
+	return book, errors.Join(log.Append(fenceMark(max(book.Fence(), given)+many, why), journal.Care{Durable: true, Reserve: true}), log.Close())
 }
