@@ -431,6 +431,9 @@ func (o *Owner) review() (happened bool) {
 		switch {
 		case e == service.Drop && s.withdrawn:
 			e = ""
+		case e == service.Want && s.life.Instance == nil && s.spec.UID < 0: // Configure comes again when its user is known
+			e = ""
+			o.refuse(s, unavailable("unknown_user", retryUnknown, "The service %s waits for its user: %s.", name, noUser(s.spec)))
 		case e == service.Want:
 			o.bring(s, &situation)
 		case e == service.Leave:

@@ -727,6 +727,24 @@ func TestStart(t *testing.T) {
 	})
 }
 
+// A service whose user is not known yet has not failed: it comes when the user is known.
+func TestAServiceWaitsForItsUser(t *testing.T) {
+	always := with(func(s *service.Spec) { s.Start, s.Restart = service.Always, false })
+	inWorld(t, []service.Spec{spec("a", always, with(func(s *service.Spec) { s.UID = -1 }))}, func(t *testing.T, w *world) {
+		pass(time.Hour)
+		w.is("a", "away")
+		if found, _ := w.daemon.Find("a"); !strings.Contains(found.Why, "no user u") {
+			t.Errorf("it waits because: %s", found.Why)
+		}
+		if r := refusal(t, <-w.ask(t.Context(), "a", time.Second)); r.Code != "unknown_user" {
+			t.Errorf("it is refused with %+v", r)
+		}
+		w.daemon.Configure([]service.Spec{spec("a", always)})
+		pass(10 * time.Second)
+		w.is("a", "ready")
+	})
+}
+
 // A default service comes back when nobody asks for another one, and leaves again when
 // somebody does.
 func TestDefault(t *testing.T) {

@@ -57,6 +57,14 @@ func forAll(why string) string {
 	return strings.TrimSuffix(unstarted, ": ")
 }
 
+// retryUnknown is when somebody may ask again for a service whose user is not known.
+const retryUnknown = 30 * time.Second
+
+// noUser says that the user of a service is not known.
+func noUser(s *service.Spec) string {
+	return fmt.Sprintf("there is no user %s here, or the user database does not answer", s.User)
+}
+
 // failed says that a service has failed. Everybody reads it, so it has no lines of the log.
 func failed(name string, f *api.ServiceFailure) *Refusal {
 	if f == nil {

@@ -60,6 +60,9 @@ func (o *Owner) view(s *owned) api.Service {
 	if l.State == service.Failed || l.Instance != nil && l.Instance.Failed || l.State != service.Serving && l.Failures > 0 {
 		v.Failure = l.Failure
 	}
+	if l.Instance == nil && spec != nil && spec.UID < 0 {
+		v.Why = noUser(spec)
+	}
 	if s.unready != "" {
 		v.Why = "its program waits to be started: " + s.unready
 	}

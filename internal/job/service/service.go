@@ -18,7 +18,7 @@ type Spec struct {
 
 	Command     []string // never empty. ${PORT} in it, and in Environment, is the port of the server
 	User        string
-	UID         int
+	UID         int      // negative: nobody knows the user, and nothing is started until somebody does
 	Directory   string   // empty: the home of the user
 	Environment []string // NAME=value, beside what every program of the user has
 	Port        int      // 0: berth chooses one that is free
