@@ -70,7 +70,7 @@ func Load(from Sources) (*config.Settings, error) {
 func Check(s *config.Settings, warn func(string)) error {
 	own := os.Geteuid()
 	programs := checkPrograms(s, 0, "root")
-	if own != 0 && checkPrograms(s, own, users.New(users.Lookup, nameLimit).Of(own)) == nil {
+	if own != 0 && checkPrograms(s, own, nameOf(users.New(users.Lookup, nameLimit), own)) == nil {
 		programs = nil
 	}
 	c := s.Config

@@ -1,11 +1,15 @@
 package daemon
 
 import (
+	"errors"
 	"net"
+	"os/user"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/access/users"
 	"github.com/berth-gpu/berth/internal/config"
 )
 
@@ -90,6 +94,17 @@ func TestWhomProgramsRunAs(t *testing.T) {
 		err := checkPrograms(settingsOf(t, c.yaml), c.uid, "ada")
 		if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s, daemon of %d: %v", c.yaml, c.uid, err)
+		}
+	}
+}
+
+// A daemon of an ordinary user starts also while the user database does not say its name.
+func TestProgramsOfADaemonWithoutAName(t *testing.T) {
+	s := settingsOf(t, "services: {a: {command: a, user: ada}}\nfront: {user: ada}")
+	for answer, refused := range map[error]bool{errors.New("the directory is away"): false, user.UnknownUserIdError(1000): true, nil: true} {
+		names := users.New(func(int) (string, error) { return "eve", answer }, time.Minute)
+		if err := checkPrograms(s, 1000, nameOf(names, 1000)); (err != nil) != refused {
+			t.Errorf("the user database says %v: %v", answer, err)
 		}
 	}
 }

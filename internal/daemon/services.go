@@ -20,6 +20,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/access/users"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/file/inventory"
 	"github.com/berth-gpu/berth/internal/job/owner"
@@ -176,11 +177,20 @@ func programUsers(c config.Config) (list []string) {
 // must not, or cannot, become.
 func (d *Daemon) checkPrograms(s *config.Settings) error {
 	own := os.Geteuid()
-	return checkPrograms(s, own, d.users.Of(own))
+	return checkPrograms(s, own, nameOf(d.users, own))
+}
+
+// nameOf returns the login name of a user, or "" while the user database has not said it.
+func nameOf(names *users.Names, uid int) string {
+	if name := names.Of(uid); names.Settled(uid) {
+		return name
+	}
+	return ""
 }
 
 // checkPrograms refuses settings by which this daemon would run programs as root, or as
-// users that it cannot become.
+// users that it cannot become. If its own name is not known, any user but root may be its
+// own: a daemon does not wait for the user database, and runs programs as itself anyway.
 func checkPrograms(s *config.Settings, uid int, own string) error {
 	var wrong []config.Complaint
 	complain := func(field, format string, args ...any) {
@@ -190,7 +200,7 @@ func checkPrograms(s *config.Settings, uid int, own string) error {
 		}
 		wrong = append(wrong, config.Complaint{Source: source, Field: field, Reason: fmt.Sprintf(format, args...)})
 	}
-	mine := func(name string) bool { return name == "" || name == own || name == strconv.Itoa(uid) }
+	mine := func(name string) bool { return own == "" || name == "" || name == own || name == strconv.Itoa(uid) }
 	c := &s.Config
 	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
 		p, path := c.Services[name].Program, "services."+name+"."
