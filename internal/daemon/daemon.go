@@ -290,7 +290,7 @@ func (d *Daemon) openOversight(o Options) error {
 		},
 	})
 	d.ledger.Subscribe(ledger.Hooks{
-		Event: d.leaseEvent, Decided: d.exporter.Decided, Changed: d.leaseChanged, Authority: d.audit.RecordLeases,
+		Event: d.leaseEvent, Decided: d.exporter.Decided, Changed: d.leaseChanged, Authority: d.audit.RecordLeases, Shifted: d.clockSet,
 	})
 	return nil
 }

@@ -103,6 +103,13 @@ func (d *Daemon) accountOf(user string, uid int) (api.MinderAccount, error) {
 	return f.account, f.err
 }
 
+// clockSet has jobs wait as long as they have, although the clock was set.
+func (d *Daemon) clockSet(by time.Duration) {
+	if d.jobs != nil {
+		d.jobs.Shift(by)
+	}
+}
+
 // jobsOverran tells the jobs that a lease has reached its time limit.
 func (d *Daemon) jobsOverran(e *lease.Effect) {
 	if d.jobs != nil && e.Kind == lease.Overran && e.Before.Cancelled == nil {

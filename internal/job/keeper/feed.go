@@ -58,6 +58,46 @@ func pauses(until, now time.Time) bool {
 	return until.After(now) && (now.IsZero() || until.Sub(now) <= job.LongestPause)
 }
 
+// Shift moves the times of whoever waits by as much as the clock was set. It does not wait:
+// the ledger calls it.
+func (k *Keeper) Shift(by time.Duration) { k.runs.Send(shifts{by}) }
+
+// shift moves the times by which tasks wait, so that none is older or younger than it was
+// because the clock was set. When a user wants a job to begin stays. The caller holds
+// writing.
+func (k *Keeper) shift(by time.Duration) {
+	move := func(times ...*time.Time) {
+		for _, t := range times {
+			if !t.IsZero() {
+				*t = t.Add(by)
+			}
+		}
+	}
+	for _, j := range k.jobs {
+		k.mu.Lock()
+		move(&j.since, &j.unheld, &j.met, &j.resumes)
+		var was, is *job.Task // tasks share values
+		for i, t := range j.tasks {
+			if t == nil || t.State != job.Waiting && t.State != job.Held {
+				continue
+			}
+			if t != was {
+				moved := *t
+				move(&moved.Since, &moved.NotBefore)
+				was, is = t, &moved
+			}
+			j.tasks[i] = is
+		}
+		for _, here := range j.queued {
+			move(&here.since)
+		}
+		k.mu.Unlock()
+		k.sort(j, when.Now())
+	}
+	k.rewrite = true
+	k.compactIfLong()
+}
+
 // sort finds out whether a job has a task for the queue, and puts it among the jobs of
 // its user that have. It has the job looked at again when that will change with time
 // alone. The caller holds writing. A zero now means that Run will look at it.
@@ -303,7 +343,7 @@ func (k *Keeper) leave(j *kept, index int) {
 
 // eligible returns since when a task may be in the queue.
 func (j *kept) eligible(t *job.Task, now time.Time) time.Time {
-	since := j.Submitted
+	since := j.since
 	for _, other := range []time.Time{j.Begin, j.met, j.unheld, t.NotBefore} {
 		if other.After(since) {
 			since = other

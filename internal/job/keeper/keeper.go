@@ -89,6 +89,7 @@ type Keeper struct {
 	busy       sync.WaitGroup // goroutines that do what takes time
 	compacting atomic.Bool
 	tidying    *run.Timer // tells when to tidy; guarded by writing
+	rewrite    bool       // the clock was set, so that the times in the journal are not those of the jobs; guarded by writing
 	tidyAt     int        // how many tasks that have ended are too many; guarded by writing
 }
 
@@ -112,6 +113,7 @@ type kept struct {
 	size     int64 // of what is kept of it, in bytes
 	held     bool
 	bare     bool      // its environment is not there, so it cannot run
+	since    time.Time // when it was submitted, by the clock as it is set now
 	unheld   time.Time // when it was last let go
 	priority int
 
@@ -273,6 +275,7 @@ type (
 	never  struct{ number int64 }
 	warns  struct{ attempt }
 	limits struct{} // have changed
+	shifts struct{ by time.Duration }
 	tidies struct{}
 )
 
@@ -303,6 +306,8 @@ func (k *Keeper) Due(note any) {
 		k.warn(n.attempt, now)
 	case limits:
 		k.busy.Go(func() { k.recall(); k.feedAll() })
+	case shifts:
+		k.shift(n.by)
 	case tidies:
 		next := now.Add(time.Hour)
 		if k.tidy(now) {

@@ -1104,6 +1104,35 @@ func TestPausesEndThoughTheClockWasSetBack(t *testing.T) {
 	})
 }
 
+// Who waits is as old as before after the clock was set, also for the next daemon: a task
+// that stood in the queue, and one that did not come so far.
+func TestWaitsMoveWithTheClock(t *testing.T) {
+	play(t, func(w *world) {
+		w.room = 0
+		queued, later := w.submit(spec("train")), w.submit(spec("later", func(s *job.Spec) { s.Hold = true }))
+		w.after(10 * time.Second)
+		since := func(number int64) [2]time.Time {
+			w.daemon.writing.Lock()
+			defer w.daemon.writing.Unlock()
+			j := w.daemon.jobs[number]
+			return [2]time.Time{j.task(0).Since, j.eligible(j.task(0), time.Now().Add(24*time.Hour))}
+		}
+		before := [][2]time.Time{since(queued.Number), since(later.Number)}
+		w.daemon.Shift(2 * time.Hour)
+		w.after(10 * time.Second)
+		for _, when := range []string{"after it was set", "after a restart"} {
+			for i, number := range []int64{queued.Number, later.Number} {
+				for k, at := range since(number) {
+					if was := before[i][k]; !was.IsZero() && at.Sub(was) != 2*time.Hour {
+						t.Errorf("%s, job %d waits since %v, and waited since %v", when, number, at, was)
+					}
+				}
+			}
+			w.restart()
+		}
+	})
+}
+
 // What is refused leaves nothing.
 func TestARefusedSubmitLeavesNothing(t *testing.T) {
 	play(t, func(w *world) {

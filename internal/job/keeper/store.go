@@ -131,7 +131,7 @@ func (k *Keeper) add(s *job.Spec, size int64) *kept {
 	}
 	n := s.Tasks()
 	j := &kept{
-		Spec: s, owner: owner, size: size + 8*int64(n), held: s.Hold, priority: s.Priority,
+		Spec: s, owner: owner, size: size + 8*int64(n), held: s.Hold, priority: s.Priority, since: s.Submitted,
 		tasks: make([]*job.Task, n), counts: map[job.State]int{job.Waiting: n}, bare: k.environments.missing(s.Environment),
 	}
 	owner.size += j.size + k.environments.use(s.Environment)
@@ -367,13 +367,15 @@ func isLong(s *journal.Stats) bool {
 		bytes >= compactBytes && bytes >= compactBytesFactor*s.SnapshotBytes
 }
 
-// compactIfLong replaces a long journal by the present jobs, in a new goroutine; others
-// may go on writing meanwhile. The caller holds writing.
+// compactIfLong replaces a journal that is long, or has times from before the clock was
+// set, by the present jobs, in a new goroutine; others may go on writing meanwhile. The
+// caller holds writing.
 func (k *Keeper) compactIfLong() {
 	stats := k.journal.Stats()
-	if k.stopped() || !isLong(&stats) || !k.compacting.CompareAndSwap(false, true) {
+	if k.stopped() || !k.rewrite && !isLong(&stats) || !k.compacting.CompareAndSwap(false, true) {
 		return
 	}
+	k.rewrite = false
 	present, end := k.present(), k.running.Done()
 	k.busy.Go(func() {
 		defer k.compacting.Store(false)
@@ -398,7 +400,9 @@ func (k *Keeper) present() []snapshot {
 			continue
 		}
 		j := k.jobs[n]
-		present = append(present, snapshot{Spec: j.Spec, setting: j.setting(), tasks: slices.Clone(j.tasks)})
+		s := *j.Spec
+		s.Submitted = j.since
+		present = append(present, snapshot{Spec: &s, setting: j.setting(), tasks: slices.Clone(j.tasks)})
 	}
 	return present
 }

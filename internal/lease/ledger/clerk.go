@@ -334,6 +334,9 @@ func (l *Ledger) shift(by time.Duration) {
 	l.waits.looked = l.waits.looked.Add(by)
 	l.rewrite.Store(true)
 	l.waits.rewrite.Store(true)
+	if l.hooks.Shifted != nil {
+		l.hooks.Shifted(by)
+	}
 }
 
 // apply makes a change to the book. The caller holds mu.

@@ -109,12 +109,17 @@ func TestTimesMoveWithTheClock(t *testing.T) {
 		w.clock = clock.clock()
 		k := w.start(t)
 		k.device(0, 100)
+		shifted := time.Duration(0)
+		k.hooks.Shifted = func(by time.Duration) { shifted += by }
 		k.grant(want("full", 100, ttl(time.Hour), timed(2*time.Hour)))
 		waits := k.queue(t.Context(), want("waits", 50, wait(30*time.Minute)))
 		time.Sleep(10 * time.Minute)
 		clock.set(-time.Hour)
 		time.Sleep(clockAgain) // nothing happens, and the clerk looks at the clock
 		synctest.Wait()
+		if shifted != -time.Hour {
+			t.Errorf("others move their times by %v", shifted)
+		}
 		now := w.clock.Now()
 		full, _ := k.Find(k.only("full"))
 		if got := now.Sub(full.Granted); got != 11*time.Minute {

@@ -51,6 +51,10 @@ type Hooks struct {
 	// ledger undoes the batch. If the journal refuses the batch, the ledger calls
 	// Authority again with failed set.
 	Authority func(effects []lease.Effect, failed error) error
+
+	// Shifted is called after all times have moved, because the clock was set. It must not
+	// wait; it may be nil.
+	Shifted func(by time.Duration)
 }
 
 // Subscribe sets the functions to call. Call it at most once, and before Run. It reports
