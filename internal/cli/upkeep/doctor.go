@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/desk/doctor"
+	"github.com/berth-gpu/berth/internal/job/keeper"
 	"github.com/berth-gpu/berth/internal/text/term"
 	"github.com/berth-gpu/berth/internal/text/words"
 )
@@ -23,7 +24,7 @@ daemon. Report what is there, what is missing, and what to do about it. The exit
 code is 1 if something is broken. A machine without a GPU is not broken.`,
 		Example: "  berth doctor\n  berth doctor --json | jq '.[] | select(.grade==\"broken\")'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			machine := doctor.Doctor{Root: "/", Version: con.Version, UID: os.Getuid()}
+			machine := doctor.Doctor{Root: "/", Version: con.Version, UID: os.Getuid(), OfJobs: keeper.Check}
 			if u, err := user.Current(); err == nil {
 				machine.User, machine.Home = u.Username, u.HomeDir
 			}

@@ -141,10 +141,8 @@ func (c *checker) item(i inventory.Item, names []string) Finding {
 	switch {
 	case errors.As(err, &late), errors.As(err, &old), errors.As(err, &entry):
 		f.Grade, f.Next = Newer, "start the newer berth that wrote it, or restore a backup of this one"
-	case i.Path == inventory.Leases:
+	case i.Path == inventory.Leases, i.Path == inventory.JobJournal:
 		f.Next = "stop the daemon and restore a backup (berth restore), or keep what is before the damage: berth journal repair"
-	case i.Path == inventory.JobJournal:
-		f.Next = "stop the daemon and restore a backup (berth restore), or move the folder away: its jobs are forgotten then"
 	case i.Path == inventory.Audit:
 		f.Next = "see all of it: berth audit verify"
 	default:

@@ -339,7 +339,7 @@ func TestCheck(t *testing.T) {
 		{"no settings", "config.yaml", text("gpu: [\n"), "config.yaml", backup.Damaged, "", "berth.yaml"},
 		{"a flipped byte in the journal", "journal/log-00000000000000000001", flip(60), "journal", backup.Damaged, "is damaged at byte", "berth journal repair"},
 		{"a newer journal", "journal/log-00000000000000000001", newerJournal, "journal", backup.Newer, "format version 9", "newer berth"},
-		{"a flipped byte in the journal of jobs", "jobs/journal/log-00000000000000000001", flip(60), "jobs/journal", backup.Damaged, "is damaged at byte", "its jobs are forgotten"},
+		{"a flipped byte in the journal of jobs", "jobs/journal/log-00000000000000000001", flip(60), "jobs/journal", backup.Damaged, "is damaged at byte", "berth journal repair"},
 		{"a flipped byte in an environment", "jobs/environments/0-a0e575035ae85952b9d6877934b3e9ff7959e3f36065520399743124d93ce2b5", flip(-5), "jobs/environments", backup.Damaged, "checksum is wrong", "jobs that wait are held"},
 		{"a flipped byte in the audit log", "audit/audit.log", flip(100), "audit", backup.Damaged, "", "berth audit verify"},
 		{"a flipped byte in an event", "events/events-000001.jsonl", flip(200), "events", backup.Damaged, "line 2 is not as it was written", ""},

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/file/journal"
 )
 
 // Doctor examines one machine.
@@ -28,6 +29,8 @@ type Doctor struct {
 	Daemon        Daemon           // a client of the daemon, which need not run; nil if there can be none
 	Unreachable   error            // why Daemon is nil
 	Probed        []Finding        // about the libraries of the vendors
+
+	OfJobs func() func(journal.Entry) error // returns a function that complains about entries of jobs that make no sense
 }
 
 // Daemon answers the questions of a doctor. A client implements it.
@@ -50,7 +53,8 @@ func (d *Doctor) Examine(ctx context.Context) []Finding {
 	found = append(found, daemon...)
 	if d.Misconfigured == nil && !running { // a running daemon knows better, and may have its state elsewhere
 		state := d.Settings.Config.Daemon.StateDir
-		found = append(found, stateDir(state), leases(state), auditLog(state))
+		found = append(found, stateDir(state), leases(state))
+		found = append(append(found, d.jobJournal(state)...), auditLog(state))
 		found = append(found, d.frontAccount()...)
 		found = append(found, leftStopped(state)...)
 		for _, name := range file.Asides(state) {

@@ -85,6 +85,10 @@ func TestRepairOfJobs(t *testing.T) {
 	if err != nil || len(found) != 1 || os.WriteFile(found[0], make([]byte, 1<<10), 0o600) != nil {
 		t.Fatalf("%q, %v", found, err)
 	}
+	d := Doctor{OfJobs: func() func(journal.Entry) error { return func(journal.Entry) error { return nil } }}
+	if f := d.jobJournal(state); len(f) != 1 || f[0].Grade != Broken || !strings.Contains(f[0].Text, "is damaged at byte") || !strings.Contains(f[0].Next, "berth journal repair") {
+		t.Errorf("doctor found %+v", f)
+	}
 	j, err := OpenJournal(state)
 	if err != nil {
 		t.Fatal(err)
