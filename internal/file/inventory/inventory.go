@@ -160,7 +160,7 @@ var (
 	passing = []string{
 		"journal/lock", "waiting/lock", "jobs/journal/lock", "journal/damaged-*", "jobs/journal/damaged-*", "services/front.*",
 		"past/*/log.json", "past/*/wbl/*", "past/*/chunks_head/*",
-		"berth.sock", "berth.sock.state", "berth.sock.state.new", "berth-*.log", "berth-*.log.*", "map/*", // of a user, whose other files for berth are in the same folder
+		"berth.sock", "berth.sock.*", "berth-*.log", "berth-*.log.*", "map/*", // of a user, whose other files for berth are in the same folder
 	}
 )
 

@@ -68,7 +68,7 @@ func TestNames(t *testing.T) {
 		{"journal/../tokens.json", false, false}, {"jobs/journal/snapshot-00000000000000000001", true, false}, {"jobs/runs/1.0.1", false, false}, {"jobs/environments/0-" + strings.Repeat("a", 64), true, false},
 		{"jobs/environments/0-" + strings.Repeat("a", 63) + "/", false, false}, {"audit/audit.log", true, false}, {"audit/audit-00000000000000000009.log", true, false}, {"events/events-000001.jsonl", true, false},
 		{"past/recent/wal/00000000", true, false}, {"past/long/01ARZ3NDEKTSV4RRFFQ69G5FAV/chunks/000001", true, false}, {"past/recent/chunks_head/000001", false, true}, {"past/recent/wal/checkpoint.00000001/00000000", true, false},
-		{"past/recent/wal/checkpoint.00000001.tmp/00000000", false, true}, {"past/aside/x/y", false, true}, {"services/services.json", true, false}, {"services/front.log", false, true}, {"mps/x", false, false}, {"", false, false},
+		{"past/recent/wal/checkpoint.00000001.tmp/00000000", false, true}, {"past/aside/x/y", false, true}, {"services/services.json", true, false}, {"services/front.log", false, true}, {"berth.sock.lock", false, true}, {"mps/x", false, false}, {"", false, false},
 	} {
 		if got := inventory.Copyable(c.name); got != c.copyable {
 			t.Errorf("%q is copyable: %v", c.name, got)
