@@ -2,15 +2,19 @@ package daemon
 
 import (
 	"errors"
+	"log/slog"
 	"net"
 	"os/user"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/access/users"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/file/fault"
+	"github.com/berth-gpu/berth/internal/job/service"
 )
 
 func settingsOf(t *testing.T, yaml string) *config.Settings {
@@ -106,6 +110,18 @@ func TestProgramsOfADaemonWithoutAName(t *testing.T) {
 		if err := checkPrograms(s, 1000, nameOf(names, 1000)); (err != nil) != refused {
 			t.Errorf("the user database says %v: %v", answer, err)
 		}
+	}
+}
+
+// A bug that the reader of the log of a service meets is an error of that service.
+func TestABugInALogIsOfItsService(t *testing.T) {
+	logs := serviceLogs{faults: &fault.Faults{Log: slog.New(slog.DiscardHandler), Publish: func(gpu.Event) {}}} // without minders
+	bug := (*fault.Error)(nil)
+	if err := logs.follow(t.Context(), &service.Spec{Name: "a"}, "/log", func(string) bool { return true }); !errors.As(err, &bug) {
+		t.Errorf("the service hears %v", err)
+	}
+	if lines := logs.last(t.Context(), &service.Spec{Name: "a"}, "/log", 1); lines != nil {
+		t.Errorf("the last lines are %q", lines)
 	}
 }
 

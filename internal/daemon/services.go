@@ -22,6 +22,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/access/users"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/file/fault"
 	"github.com/berth-gpu/berth/internal/file/inventory"
 	"github.com/berth-gpu/berth/internal/job/owner"
 	"github.com/berth-gpu/berth/internal/job/service"
@@ -42,7 +43,7 @@ func (d *Daemon) openServices(o Options) error {
 	if err != nil {
 		return err
 	}
-	logs := serviceLogs{p.minders}
+	logs := serviceLogs{p.minders, d.faults}
 	d.front = newFrontDoor(d, p.folder, p.socket, o.Program, o.Version)
 	services, damage := owner.Open(owner.Options{
 		Folder: p.folder, Boot: p.boot, Minders: p.minders, Numbers: d.serial.Next, Account: d.accountOfService, FreePort: d.freePort,
@@ -261,14 +262,24 @@ func freePort(first, last int) (port, taken int, err error) {
 }
 
 // serviceLogs reads the logs of services with the rights of their users.
-type serviceLogs struct{ minders Minders }
+type serviceLogs struct {
+	minders Minders
+	faults  *fault.Faults
+}
+
+// read reads the log of a service. A bug that it meets is an error: goroutines read.
+func (l serviceLogs) read(ctx context.Context, s *service.Spec, what minder.Reading, until <-chan struct{}, to io.Writer) (err error) {
+	defer l.faults.Confine(&err, s.User, "reading the log of "+s.Name)
+	what.User, what.UID = s.User, s.UID
+	return l.minders.ReadLog(ctx, what, until, nil, to)
+}
 
 // last returns the last lines of a log.
 func (l serviceLogs) last(ctx context.Context, s *service.Spec, path string, n int) []string {
 	var text bytes.Buffer
 	until := make(chan struct{})
 	close(until)
-	if err := l.minders.ReadLog(ctx, minder.Reading{User: s.User, UID: s.UID, Path: path, Lines: n, Most: 64 << 10}, until, nil, &text); err != nil {
+	if err := l.read(ctx, s, minder.Reading{Path: path, Lines: n, Most: 64 << 10}, until, &text); err != nil {
 		return nil
 	}
 	lines := strings.Split(strings.TrimRight(text.String(), "\n"), "\n")
@@ -285,7 +296,7 @@ func (l serviceLogs) follow(ctx context.Context, s *service.Spec, path string, l
 	from, to := io.Pipe()
 	failed := make(chan error, 1)
 	go func() {
-		err := l.minders.ReadLog(ctx, minder.Reading{User: s.User, UID: s.UID, Path: path, Most: 1 << 20, Follow: true}, ctx.Done(), nil, to)
+		err := l.read(ctx, s, minder.Reading{Path: path, Most: 1 << 20, Follow: true}, ctx.Done(), to)
 		_ = to.CloseWithError(cmp.Or(err, error(io.EOF)))
 		failed <- err
 	}()
