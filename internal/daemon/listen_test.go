@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/berth-gpu/berth/client"
@@ -196,4 +197,14 @@ func TestSocketBelongsToTheDaemon(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Who has the port is looked for once, and not at each try to have it.
+func TestTheHolderOfThePortIsLookedForOnce(t *testing.T) {
+	d, told := &Daemon{}, "a program of the user ada has that port" // nothing to look with
+	d.unheard.Store(&told)
+	d.tellListening("", syscall.EADDRINUSE)
+	if why := d.unheard.Load(); why == nil || *why != told {
+		t.Errorf("the reason is %v", why)
+	}
 }
