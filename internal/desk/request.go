@@ -49,18 +49,15 @@ func (d *Leases) resolve(by *Caller, w *wish) (resolved, error) {
 	if err != nil {
 		return resolved{}, err
 	}
-	r := resolved{
-		Request: lease.Request{
-			ID: w.ID, Run: w.run, Parent: says.parent, ParentFence: says.fence, FromPool: w.FromPool != "", Holder: holder, By: by.Actor, Again: w.again, Repeated: by.Repeated || w.run != (lease.Run{}),
-			Binding: bound, Implied: w.implied, TTL: lease.Seconds(w.TTL.Or(0)), TimeLimit: lease.Seconds(w.TimeLimit.Or(0)),
-			GPUs: w.GPUs, Memory: memory, Slots: says.slots, Where: choice.where, Only: w.only, Preferred: choice.preferred, Policy: w.Policy,
-			AskedPriority: w.Priority, Limits: d.people.limitsOf(by, holder), Draw: d.memory.draw(holder),
-			Terms: lease.Terms{EnforcedBy: rung, Note: joined(note, absent), Unit: w.Unit, Scope: w.Scope, Parkable: w.Parkable || slices.Contains(w.Optimize, lease.MayPark), Unshared: w.Unshared, Optimize: w.Optimize, Comment: w.Comment, Exclusive: says.exclusive, Pool: w.Pool},
-		},
-		learned: learned, caps: w.Caps, isolation: isolation, environs: len(w.Caps) > 0 || len(w.Scope) > 0,
+	r := w.launch(isolation)
+	r.learned, r.Request = learned, lease.Request{
+		ID: w.ID, Run: w.run, Parent: says.parent, ParentFence: says.fence, FromPool: w.FromPool != "", Holder: holder, By: by.Actor, Again: w.again, Repeated: by.Repeated || w.run != (lease.Run{}),
+		Binding: bound, Implied: w.implied, TTL: lease.Seconds(w.TTL.Or(0)), TimeLimit: lease.Seconds(w.TimeLimit.Or(0)),
+		GPUs: w.GPUs, Memory: memory, Slots: says.slots, Where: choice.where, Only: w.only, Preferred: choice.preferred, Policy: w.Policy,
+		AskedPriority: w.Priority, Limits: d.people.limitsOf(by, holder), Draw: d.memory.draw(holder),
+		Terms: lease.Terms{EnforcedBy: rung, Note: joined(note, absent), Unit: w.Unit, Scope: w.Scope, Parkable: w.Parkable || slices.Contains(w.Optimize, lease.MayPark), Unshared: w.Unshared, Optimize: w.Optimize, Comment: w.Comment, Exclusive: says.exclusive, Pool: w.Pool},
 	}
 	r.Since, r.Precedes = w.since, w.precedes
-	r.launched = w.Enforce != "" || r.environs
 	if wait, given := w.Timeout.Get(); given {
 		r.Wait = gpu.Some(lease.Seconds(wait))
 	}
@@ -68,6 +65,12 @@ func (d *Leases) resolve(by *Caller, w *wish) (resolved, error) {
 		r.Exact, r.GPUs, r.Memory, r.Slots = parts, len(parts), 0, 0
 	}
 	return r, nil
+}
+
+// launch returns what a launcher gets for a wish, without the request.
+func (w *wish) launch(isolation string) resolved {
+	environs := len(w.Caps) > 0 || len(w.Scope) > 0
+	return resolved{launched: w.Enforce != "" || environs, environs: environs, caps: w.Caps, isolation: isolation}
 }
 
 // where finds the devices that a wish names. It reports everything that is wrong with

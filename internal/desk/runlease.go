@@ -80,11 +80,11 @@ func (l runLeases) longestWait(a *run.Ask) (time.Duration, bool) {
 // that is not found yet, MPS that does not start, a journal that is full.
 func (l runLeases) Hand(ctx context.Context, a run.Ask, fence uint64, minder process.ID) (_ api.Lease, err error) {
 	defer l.leases.faults.Confine(&err, a.User, "handing over the lease of "+a.Key.ID)
-	by, w := l.leases.runner(&a), wishOf(&a)
+	w := wishOf(&a)
 	bound, err := l.leases.ledger.Hand(ctx, a.Key, fence, minder)
 	var handed api.Lease
 	if err == nil {
-		handed, err = l.leases.equipRun(ctx, bound, &by, w)
+		handed, err = l.leases.equipRun(ctx, bound, w)
 	}
 	switch {
 	case err == nil:
@@ -95,12 +95,18 @@ func (l runLeases) Hand(ctx context.Context, a run.Ask, fence uint64, minder pro
 	return api.Lease{}, later.Because(err, 0)
 }
 
-// equipRun returns a lease that is bound to a minder with what a launcher needs.
-func (d *Leases) equipRun(ctx context.Context, bound *lease.Lease, by *Caller, w *wish) (api.Lease, error) {
-	r, err := d.resolve(by, w)
+// equipRun returns a lease that is bound to a minder with what a launcher needs. What was
+// granted is in the lease: it is not chosen again, by settings that may have changed.
+func (d *Leases) equipRun(ctx context.Context, bound *lease.Lease, w *wish) (api.Lease, error) {
+	choice, err := d.where(w)
 	if err != nil {
 		return api.Lease{}, err
 	}
+	isolation, err := d.equip.isolation(w, lease.ByProcess, choice.named)
+	if err != nil {
+		return api.Lease{}, err
+	}
+	r := w.launch(isolation)
 	handed := LeaseOf(ledger.Held{Lease: bound})
 	if err := d.equip.equip(ctx, &handed, bound, &r, ""); err != nil {
 		return api.Lease{}, err

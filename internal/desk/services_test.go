@@ -15,6 +15,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/job/owner"
 	"github.com/berth-gpu/berth/internal/job/run"
 	"github.com/berth-gpu/berth/internal/job/service"
@@ -348,6 +349,13 @@ func TestTheLeaseOfAService(t *testing.T) {
 	}
 	if handed, err := l.Hand(t.Context(), ask, granted.Fence, self); err != nil || handed.Launch == nil && handed.Fence != granted.Fence {
 		t.Errorf("once it is there: %+v, %v", handed, err)
+	}
+	w.parts.Config = gpuConfig(config.GPU{Context: 500, MPS: "off"}) // the lease is what it was when it was granted
+	w.remake()
+	mps := ask
+	mps.Request.Enforce = "mps"
+	if _, err := (serviceLeases{runLeases{w.Leases}, w.Services}).Hand(t.Context(), mps, granted.Fence, self); err != nil {
+		t.Errorf("after the settings have changed: %v", err)
 	}
 	if err := w.parts.Ledger.GiveBack(k, granted.Fence, "it was released"); err != nil {
 		t.Fatal(err)
