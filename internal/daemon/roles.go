@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -56,22 +57,28 @@ func (p *people) govern(c config.Config, again bool) (missing []string) {
 	return missing
 }
 
-// limit puts the limits of users into force. Users keep what they already have.
+// limit puts the limits of users into force. Users keep what they already have. If two
+// entries are for one user, by name and by number, the lesser limits hold.
 func (p *people) limit(c config.Config) {
 	before := p.limits.Load()
 	rules := &quota.Rules{
 		Default: quota.Configured(c.Users["default"].Limits),
 		Users:   map[int]quota.User{}, Named: map[string]quota.User{}, Groups: map[int]quota.Group{},
 	}
-	for name, u := range c.Users {
+	for _, name := range slices.Sorted(maps.Keys(c.Users)) {
+		u := c.Users[name]
 		entry := quota.User{Name: name, Configured: quota.Configured(u.Limits)}
 		if !isLogin(name) {
 			rules.Named[name] = entry
 		} else if uid, known := p.numbers.User(name); known {
+			if other, twice := rules.Users[uid]; twice {
+				entry = quota.User{Name: other.Name + " and users." + name, Configured: other.Least(entry.Configured)}
+			}
 			rules.Users[uid] = entry
 		}
 	}
-	for name, g := range c.Groups {
+	for _, name := range slices.Sorted(maps.Keys(c.Groups)) { // of two entries for one group, the later name holds
+		g := c.Groups[name]
 		if gid, known := p.numbers.Group(name); known {
 			rules.Groups[gid] = quota.Group{Name: name, Configured: quota.Configured(g.Limits), Together: quota.Together(g.Together)}
 		}
@@ -95,7 +102,8 @@ func (p *people) rulesOf(c config.Config) *access.Rules {
 		ContainersNeedToken: c.Daemon.ContainerCallers == "token",
 		TCPNeedsToken:       c.Daemon.TCPCallers == "token",
 	}
-	for name, u := range c.Users {
+	for _, name := range slices.Sorted(maps.Keys(c.Users)) {
+		u := c.Users[name]
 		role, err := access.ParseRole(u.Role)
 		if err != nil {
 			continue // no role is given
@@ -105,10 +113,13 @@ func (p *people) rulesOf(c config.Config) *access.Rules {
 		} else if name == "default" {
 			rules.Others = role
 		} else if uid, known := p.numbers.User(name); known && isLogin(name) {
-			rules.Users[uid] = access.Given{Name: name, Role: role}
+			if other, twice := rules.Users[uid]; !twice || role < other.Role { // of two entries for one user, the lesser role holds
+				rules.Users[uid] = access.Given{Name: name, Role: role}
+			}
 		}
 	}
-	for name, g := range c.Groups {
+	for _, name := range slices.Sorted(maps.Keys(c.Groups)) {
+		g := c.Groups[name]
 		role, _ := access.ParseRole(g.Role) // none if the entry has only limits
 		if gid, known := p.numbers.Group(name); known {
 			rules.Groups[gid] = access.Given{Name: name, Role: role}

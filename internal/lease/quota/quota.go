@@ -69,6 +69,30 @@ type Configured struct {
 	Service     string
 }
 
+// Least returns what both of two entries allow.
+func (c Configured) Least(other Configured) Configured {
+	for _, each := range []struct{ own, other *gpu.Opt[int] }{
+		{&c.Slots, &other.Slots}, {&c.Leases, &other.Leases}, {&c.Waiting, &other.Waiting}, {&c.GPUs, &other.GPUs},
+		{&c.RunningJobs, &other.RunningJobs}, {&c.WaitingJobs, &other.WaitingJobs}, {&c.Connections, &other.Connections}, {&c.Streams, &other.Streams},
+	} {
+		*each.own = least(*each.own, *each.other)
+	}
+	c.Memory, c.Calls = least(c.Memory, other.Memory), least(c.Calls, other.Calls)
+	c.LongestWait, c.LongestTTL, c.LongestTime = least(c.LongestWait, other.LongestWait), least(c.LongestTTL, other.LongestTTL), least(c.LongestTime, other.LongestTime)
+	if c.Service = cmp.Or(c.Service, other.Service); c.NamedLeases != "false" {
+		c.NamedLeases = cmp.Or(other.NamedLeases, c.NamedLeases)
+	}
+	return c
+}
+
+// least returns the lesser of two limits, of which none is more than any.
+func least[T cmp.Ordered](a, b gpu.Opt[T]) gpu.Opt[T] {
+	if !a.Known() || b.Known() && b.Or(*new(T)) < a.Or(*new(T)) {
+		return b
+	}
+	return a
+}
+
 // Together holds what the members of a group may have together, likewise.
 type Together struct {
 	Memory gpu.Opt[gpu.MiB]
