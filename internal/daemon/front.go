@@ -94,8 +94,11 @@ func newFrontDoor(d *Daemon, folder, socket, program, version string) *frontDoor
 func (f *frontDoor) configure(c config.Config) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.config = c
-	f.uid, f.why, f.runs = f.find(&c)
+	uid, why, runs := f.find(&c)
+	if !f.runs || !runs || c.Front.Listen == "" { // else whatever the trouble is, it lasts until a front takes requests
+		f.why = why
+	}
+	f.config, f.uid, f.runs = c, uid, runs
 	select {
 	case f.changed <- struct{}{}:
 	default:
@@ -143,7 +146,7 @@ func (f *frontDoor) run(ctx context.Context) {
 		f.mu.Lock()
 		c, uid, why, runs := f.config, f.uid, f.why, f.runs
 		f.mu.Unlock()
-		if why != "" || !retries { // else the trouble that was told lasts until a front comes
+		if (why != "" || !retries) && (!runs || c.Front.Listen == "") { // else the trouble that was told lasts until a front comes
 			f.tell(why)
 		}
 		unit := runs && f.byUnit(&c)
@@ -254,7 +257,6 @@ func (f *frontDoor) wardChanged(s ward.State) {
 	}
 	f.mu.Lock()
 	f.why = s.Why
-	clear(f.listens)
 	f.mu.Unlock()
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access/users"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/process/units"
+	"github.com/berth-gpu/berth/internal/process/ward"
 )
 
 // unitSystemd notes what it is told. It refuses what it is told first.
@@ -76,6 +77,33 @@ func TestTheUnitOfTheFront(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Trouble with the front lasts until one takes requests, whatever is set meanwhile, and the
+// end of a child takes nothing from the front that the unit runs.
+func TestTroubleOfTheFrontLastsUntilOneComes(t *testing.T) {
+	const trouble = "it does not keep running"
+	d := newPlace(t, "sim:1").open(t, t.Context())
+	f, c := newFrontDoor(d, t.TempDir(), "s", "/nonexistent/berth", "0.2"), *d.settings.config()
+	c.Front = config.Front{Listen: "127.0.0.1:1"}
+	if os.Geteuid() == 0 {
+		c.Front.User = "daemon"
+		d.numbers.Find([]string{c.Front.User}, nil, false)
+	}
+	f.configure(c)
+	f.tell(trouble)
+	f.configure(c)
+	once, cancel := context.WithCancel(t.Context())
+	cancel()
+	f.run(once)
+	if f.told != trouble || f.State().Why != trouble {
+		t.Errorf("after a change of the settings the trouble is %q, and %q was told", f.State().Why, f.told)
+	}
+	f.Seen("of the unit", "127.0.0.1:1")
+	f.wardChanged(ward.State{Why: "it has ended"})
+	if s := f.State(); s.Address != "127.0.0.1:1" || f.told != "" {
+		t.Errorf("after the end of a child the front is %+v, and %q was told", s, f.told)
 	}
 }
 
