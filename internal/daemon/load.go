@@ -27,7 +27,8 @@ type Sources struct {
 	Warn    func(string)      // called with what is unsafe but no reason to refuse; may be nil
 
 	// Start means that a daemon is about to start with the settings. If the file saved at
-	// run time is damaged, Load leaves it out, and Open reports it.
+	// run time is damaged, Load leaves it out, and Open reports it. What cannot be read at
+	// present is not damaged: Load refuses then.
 	Start bool
 }
 
@@ -51,13 +52,13 @@ func Load(from Sources) (*config.Settings, error) {
 	}
 	path := filepath.Join(first.Config.Daemon.StateDir, inventory.Saved)
 	err = checkSavedFile(path, from.Warn, func(saved config.Layer) { layers = append(layers, saved) })
-	switch shut := (*fs.PathError)(nil); {
+	switch {
 	case errors.Is(err, file.ErrOthers):
 		return nil, fmt.Errorf("read what was set at run time: %w", err)
-	case err != nil && from.Start && !file.Unread(err):
-		return first, nil
-	case errors.As(err, &shut):
+	case file.Unread(err): // another time it may be read
 		return nil, fmt.Errorf("read what was set at run time: %w (choose another place with --state-dir)", err)
+	case err != nil && from.Start:
+		return first, nil
 	case err != nil:
 		return nil, fmt.Errorf("%s holds what was set at run time with PUT /api/gpu/config, and is damaged: %w\nRemove its first line if somebody has changed it on purpose, or remove it to go back to berth.yaml; a daemon that starts does so, and keeps it", path, err)
 	}

@@ -74,6 +74,20 @@ func TestStartRefusesWhatOthersCanChange(t *testing.T) {
 	}
 }
 
+// A daemon does not start without what was set at run time because it cannot be read at
+// the moment: roles and limits may be in it.
+func TestStartRefusesWhatItCannotRead(t *testing.T) {
+	p := newPlace(t, "sim:1")
+	state := p.flags["daemon.state_dir"]
+	if err := errors.Join(os.MkdirAll(state, 0o700), os.Symlink("/proc/self/mem", filepath.Join(state, inventory.Saved))); err != nil { // reading it is an I/O error
+		t.Fatal(err)
+	}
+	s, err := Load(Sources{File: p.file, Environ: p.env, Getenv: func(string) string { return "" }, Flags: p.flags, Start: true})
+	if err == nil || !strings.Contains(err.Error(), "read what was set at run time") {
+		t.Errorf("it starts with %v, %v", s, err)
+	}
+}
+
 // startOnce runs a daemon that should not start, and returns why.
 func startOnce(t *testing.T, p *place) error {
 	t.Helper()

@@ -31,10 +31,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var (
-	castagnoli   = crc32.MakeTable(crc32.Castagnoli)
-	errIrregular = errors.New("it is not a regular file")
-)
+// ErrIrregular reports that something else is where a file should be.
+var ErrIrregular = errors.New("it is not a regular file")
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // A state file begins with a line that has the name of the file, and the length
 // and the checksum of the text after it:
@@ -99,7 +99,7 @@ func read(path string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, errIrregular
+		return nil, ErrIrregular
 	}
 	if info.Size() > largest+sealRoom {
 		return nil, fmt.Errorf("it is larger than %d MiB", largest>>20)
