@@ -22,7 +22,7 @@ func VerifyAudit(stateDir string) (api.AuditVerdict, error) {
 	}
 	// Read the journal first: the entry that it names is in the log by then.
 	var marked audit.Marked
-	_, err := (&Journal{journalDir(stateDir)}).read(func() func(journal.Entry) error {
+	_, err := ReadJournal(journalDir(stateDir), func() func(journal.Entry) error {
 		marked = audit.Marked{}
 		return marked.Reading(func(journal.Entry) error { return nil })
 	})

@@ -50,7 +50,7 @@ func Hinted(err error, next string) error { return &Error{err, next} }
 // Records returns the records of the journal up to the damage, if there is any, whether
 // they make sense or not. A daemon may be writing to it.
 func (j *Journal) Records() (records []journal.Entry, rec journal.Recovery, err error) {
-	rec, err = j.read(func() func(journal.Entry) error {
+	rec, err = ReadJournal(j.dir, func() func(journal.Entry) error {
 		records = nil
 		return func(r journal.Entry) error {
 			r.Data = slices.Clone(r.Data) // it is valid only during the call
@@ -63,21 +63,16 @@ func (j *Journal) Records() (records []journal.Entry, rec journal.Recovery, err 
 
 // book returns the book that the journal describes.
 func (j *Journal) book() (book *lease.Book, rec journal.Recovery, err error) {
-	rec, err = j.read(func() func(journal.Entry) error {
+	rec, err = ReadJournal(j.dir, func() func(journal.Entry) error {
 		book = lease.New()
 		return Believe(book)
 	})
 	return book, rec, err
 }
 
-// read reads the files. It tries several times: what only looks damaged because a daemon
-// writes to it is right at the next try, and real damage remains. It calls begin for
-// every try; begin returns the function that takes the records.
-func (j *Journal) read(begin func() func(journal.Entry) error) (journal.Recovery, error) {
-	return ReadJournal(j.dir, begin)
-}
-
-// ReadJournal reads the journal in a folder as read does.
+// ReadJournal reads the journal in a folder. It tries several times: what only looks damaged
+// because a daemon writes to it is right at the next try, and real damage remains. It calls
+// begin for every try; begin returns the function that takes the records.
 func ReadJournal(folder string, begin func() func(journal.Entry) error) (rec journal.Recovery, err error) {
 	for range 3 {
 		rec, err = filelog.Read(file.PrivateDir(folder), begin())
