@@ -23,11 +23,13 @@ package desk
 
 import (
 	"io"
+	"sync/atomic"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/history/energy"
 	"github.com/berth-gpu/berth/internal/lease/numbers"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 // Desk answers the questions of callers, each subject its own.
@@ -58,6 +60,10 @@ func New(p Parts) *Desk {
 	}
 	if p.Config == nil {
 		p.Config = func() *config.Config { return &config.Config{} }
+	}
+	if p.Limits == nil {
+		p.Limits = &atomic.Pointer[quota.Rules]{}
+		p.Limits.Store(&quota.Rules{})
 	}
 	if p.Numbers == nil {
 		p.Numbers = numbers.New()

@@ -26,7 +26,7 @@ import (
 type People struct {
 	users     *users.Names
 	tokens    *tokens.Tokens
-	limits    *atomic.Pointer[quota.Rules] // nil means berth's defaults
+	limits    *atomic.Pointer[quota.Rules]
 	ledger    *ledger.Ledger
 	keeper    *keeper.Keeper // nil if this daemon runs no jobs
 	processes process.Table
@@ -53,11 +53,7 @@ func (d *People) Quota(by Caller, own *quota.Limits, user string) (api.Quota, er
 		}
 		subject = lease.Subject{Owner: lease.Owner{UID: uid}, Groups: groups, Sure: groups != nil}
 	}
-	rules := &quota.Rules{}
-	if d.limits != nil {
-		rules = d.limits.Load()
-	}
-	return d.quota(user, rules.Of(subject), false), nil
+	return d.quota(user, d.limits.Load().Of(subject), false), nil
 }
 
 // people returns the names of users who have a lease, wait for one or have limits, and of
@@ -71,10 +67,8 @@ func (d *People) people(by Caller) []string {
 	for _, w := range page.Waiting {
 		names[w.Request.Holder.User] = true
 	}
-	if d.limits != nil {
-		for uid := range d.limits.Load().Users {
-			names[d.users.Now(uid)] = true
-		}
+	for uid := range d.limits.Load().Users {
+		names[d.users.Now(uid)] = true
 	}
 	return slices.Sorted(maps.Keys(names))
 }
@@ -158,9 +152,6 @@ func (d *People) limitsOf(by *Caller, h lease.Holder) *lease.Limits {
 	if h.Owner() == lease.OwnerOf(&by.Actor) {
 		return by.limits()
 	}
-	if d.limits == nil {
-		return nil
-	}
 	rules := d.limits.Load()
 	subject := lease.Subject{Owner: h.Owner()}
 	if rules.Grouped() {
@@ -176,9 +167,6 @@ func (d *People) asUser(uid int, user, name string) Caller {
 	by := Caller{
 		Actor:  access.Actor{User: user, UID: uid, Door: access.Socket, Role: access.User},
 		Holder: lease.Holder{UID: uid, User: user, Name: name},
-	}
-	if d.limits == nil {
-		return by
 	}
 	limits := *d.limitsOfUser(uid, user)
 	limits.Named, limits.LongestWait = lease.Limit[bool]{}, lease.Limit[time.Duration]{}

@@ -67,9 +67,6 @@ func (l runLeases) longestWait(a *run.Ask) (time.Duration, bool) {
 	}
 	seconds, bounded := a.Request.Timeout.Get()
 	longest := lease.Seconds(seconds)
-	if l.leases.people.limits == nil {
-		return longest, bounded
-	}
 	if most, limited := l.leases.people.limitsOfUser(a.Key.UID, a.User).LongestWait.Get(); limited && (!bounded || most < longest) {
 		return most, true
 	}
