@@ -31,8 +31,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrIrregular reports that something else is where a file should be.
-var ErrIrregular = errors.New("it is not a regular file")
+var errIrregular = errors.New("it is not a regular file")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -99,7 +98,7 @@ func read(path string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, ErrIrregular
+		return nil, errIrregular
 	}
 	if info.Size() > largest+sealRoom {
 		return nil, fmt.Errorf("it is larger than %d MiB", largest>>20)

@@ -207,7 +207,7 @@ func (d dir) open(name string, flags int) (File, error) {
 	switch {
 	case err != nil:
 	case !info.Mode().IsRegular():
-		err = &fs.PathError{Op: "open", Path: f.Name(), Err: ErrIrregular}
+		err = &fs.PathError{Op: "open", Path: f.Name(), Err: errIrregular}
 	case info.Mode().Perm() != d.fileMode:
 		err = f.Chmod(d.fileMode)
 	}

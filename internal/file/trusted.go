@@ -45,7 +45,7 @@ func ReadTrusted(path string, warn func(string)) (*Trusted, error) {
 	}
 	defer func() { _ = unix.Close(folder) }()
 	if name == "" {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: ErrIrregular}
+		return nil, &fs.PathError{Op: "open", Path: path, Err: errIrregular}
 	}
 	return r.open(folder, here, name)
 }
@@ -212,7 +212,7 @@ func (r *reader) open(folder int, here, name string) (*Trusted, error) {
 		return nil, fault(err)
 	}
 	if file.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, fault(ErrIrregular)
+		return nil, fault(errIrregular)
 	}
 	if err := r.check(path, &file); err != nil {
 		return nil, err

@@ -34,12 +34,20 @@ type people struct {
 	mu     sync.Mutex
 	hung   chan struct{} // closed when the database answers again; nil: it answers
 	broken bool
+	silent bool // it was, at some time
+}
+
+func (p *people) wasSilent() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.silent
 }
 
 // ask waits for the database.
 func (p *people) ask() error {
 	p.mu.Lock()
 	hung, broken := p.hung, p.broken
+	p.silent = p.silent || broken
 	p.mu.Unlock()
 	if hung != nil {
 		<-hung
@@ -53,7 +61,7 @@ func (p *people) ask() error {
 func (p *people) hang() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.hung == nil {
+	if p.silent = true; p.hung == nil {
 		p.hung = make(chan struct{})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -161,7 +162,7 @@ func (w *World) asking(what string, most time.Duration, call func(ctx context.Co
 	w.mu.Unlock()
 	var problem *api.Problem
 	switch {
-	case errors.As(err, &problem) && problem.Status >= 500 && !passing[problem.Code]:
+	case errors.As(err, &problem) && problem.Status == http.StatusInternalServerError:
 		w.wrong("fault", "%s: %s (%d %s)", what, problem.Detail, problem.Status, problem.Code)
 	case errors.As(err, &problem):
 		w.reached("refused: " + problem.Code)
@@ -169,12 +170,6 @@ func (w *World) asking(what string, most time.Duration, call func(ctx context.Co
 		w.wrong("answers", "%s: no answer within %v: %v", what, most, err)
 	}
 	return err
-}
-
-// passing are the codes of refusals that say that the daemon cannot do something now.
-var passing = map[string]bool{
-	"stopping": true, "journal_full": true, "journal_failed": true, "audit_unavailable": true, "no_process": true, "no_turn": true, "not_saved": true,
-	"unavailable": true, "not_now": true, "state_full": true, "disk_full": true, "user_unknown": true, "jobs_unavailable": true,
 }
 
 const longCall = 3 * time.Hour
