@@ -178,6 +178,48 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// A file that becomes shorter while it is open fails the questions that read it, and is put
+// aside.
+func TestDamageWhileOpen(t *testing.T) {
+	model := fillModel(t)
+	for _, c := range []struct {
+		file  string
+		index bool
+	}{{"recent/0*/index", true}, {"long/0*/index", true}, {"recent/0*/chunks/000001", false}} {
+		t.Run(c.file, func(t *testing.T) {
+			dir, end := filled(t, model)
+			files, err := filepath.Glob(filepath.Join(dir, c.file))
+			if err != nil || len(files) == 0 {
+				t.Fatalf("no file fits: %v", err)
+			}
+			p, events := open(t, dir, usual)
+			if err := os.Truncate(files[0], 0); err != nil {
+				t.Fatal(err)
+			}
+			readBadly(t, p, end)
+			q, err := p.Queryable().Querier(noon.UnixMilli(), end.UnixMilli())
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := labels.MustNewMatcher(labels.MatchEqual, labels.MetricName, "gpu_load")
+			if _, _, err := q.LabelValues(t.Context(), "gpu", nil, name); c.index && err == nil {
+				t.Error("values of a label were read")
+			}
+			if _, _, err := q.LabelNames(t.Context(), nil, name); c.index && err == nil {
+				t.Error("names of labels were read")
+			}
+			if err := q.Close(); err != nil {
+				t.Error(err)
+			}
+			p.Tidy(end)
+			if list := events.take(); len(list) != 1 || list[0].Data["aside"] == nil {
+				t.Errorf("the events are %+v", list)
+			}
+			read(t, p, "gpu_load", noon, end)
+		})
+	}
+}
+
 // readBadly reads everything, and expects that to fail.
 func readBadly(t *testing.T, p *Past, end time.Time) {
 	t.Helper()

@@ -118,17 +118,37 @@ func (q *querier) Close() error {
 // long store has.
 var extremes = labels.MustNewMatcher(labels.MatchRegexp, labels.MetricName, ".*(?:"+leastEnding+"|"+mostEnding+")")
 
-// Select returns the series of both stores, without doubled points.
+// Select returns the series of both stores, without doubled points, or those derived from
+// them.
 func (q *querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 	if hints == nil {
 		hints = &storage.SelectHints{Start: q.from, End: q.to}
 	}
-	name := slices.IndexFunc(matchers, func(m *labels.Matcher) bool { return m.Name == labels.MetricName && m.Type == labels.MatchEqual })
-	if name >= 0 {
-		if base, how := derivedOf(matchers[name].Value); how != nil && !q.stored(ctx, matchers[name], hints) {
-			return q.derive(ctx, matchers[name].Value, base, how, hints, matchers)
+	var set storage.SeriesSet
+	err := q.p.try(func() error {
+		if name := named(matchers); name >= 0 {
+			if base, how := derivedOf(matchers[name].Value); how != nil && !q.stored(ctx, matchers[name], hints) {
+				set = q.derive(ctx, matchers[name].Value, base, how, hints, matchers)
+				return nil
+			}
 		}
+		set = q.find(ctx, hints, matchers)
+		return nil
+	})
+	if err != nil {
+		return storage.ErrSeriesSet(err)
 	}
+	return &watchedSet{SeriesSet: set, p: q.p}
+}
+
+// named returns the index of the matcher that says the whole name, or -1.
+func named(matchers []*labels.Matcher) int {
+	return slices.IndexFunc(matchers, func(m *labels.Matcher) bool { return m.Name == labels.MetricName && m.Type == labels.MatchEqual })
+}
+
+// find returns series that are stored.
+func (q *querier) find(ctx context.Context, hints *storage.SelectHints, matchers []*labels.Matcher) storage.SeriesSet {
+	name := named(matchers)
 	var sets []storage.SeriesSet
 	if name < 0 || !isExtreme(matchers[name].Value) {
 		for _, one := range q.samples {
@@ -140,7 +160,7 @@ func (q *querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints
 			sets = append(sets, &pieceSet{SeriesSet: one.Select(ctx, true, one.within(hints), append(slices.Clip(matchers), extremes)...), to: one.to})
 		}
 	}
-	return watchedSet{storage.NewMergeSeriesSet(sets, hints.Limit, join), q.p}
+	return storage.NewMergeSeriesSet(sets, hints.Limit, join)
 }
 
 func isExtreme(name string) bool {
@@ -166,15 +186,19 @@ func both(q *querier, ask func(storage.Querier) ([]string, annotations.Annotatio
 	var all []string
 	var notes annotations.Annotations
 	for _, one := range slices.Concat(q.samples, q.halves) {
-		list, more, err := ask(one)
+		var list []string
+		err := q.p.try(func() (err error) {
+			var more annotations.Annotations
+			list, more, err = ask(one)
+			notes.Merge(more)
+			return err
+		})
 		if err != nil {
-			q.p.suspect()
 			return nil, nil, err
 		}
 		for _, s := range list {
 			all = append(all, strings.Clone(s)) // they live no longer than the store
 		}
-		notes.Merge(more)
 	}
 	slices.Sort(all)
 	return slices.Compact(all), notes, nil

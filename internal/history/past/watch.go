@@ -36,27 +36,48 @@ type watchedChunks struct {
 }
 
 // ChunkOrIterable returns a chunk.
-func (r watchedChunks) ChunkOrIterable(m chunks.Meta) (chunkenc.Chunk, chunkenc.Iterable, error) {
-	c, i, err := r.ChunkReader.ChunkOrIterable(m)
-	if err != nil {
-		r.p.suspect()
-	}
+func (r watchedChunks) ChunkOrIterable(m chunks.Meta) (c chunkenc.Chunk, i chunkenc.Iterable, err error) {
+	err = r.p.try(func() error {
+		c, i, err = r.ChunkReader.ChunkOrIterable(m)
+		return err
+	})
 	return c, i, err
 }
 
 // watchedSet makes the store look for damage when an index cannot be read.
 type watchedSet struct {
 	storage.SeriesSet
-	p *Past
+	p   *Past
+	err error
+}
+
+// Next moves to the next series.
+func (s *watchedSet) Next() (more bool) {
+	if s.err == nil {
+		s.err = s.p.try(func() error {
+			if more = s.SeriesSet.Next(); more {
+				return nil
+			}
+			return s.SeriesSet.Err()
+		})
+	}
+	return more
 }
 
 // Err returns why there are no more series, or nil if there are none left.
-func (s watchedSet) Err() error {
-	err := s.SeriesSet.Err()
-	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
-		s.p.suspect()
-	}
-	return err
+func (s *watchedSet) Err() error { return s.err }
+
+// try calls a function that reads the storage, and turns its panic into an error: a query
+// engine does not catch all of them. On an error, try makes Run look for damage, unless the
+// reader only left.
+func (p *Past) try(read func() error) (err error) {
+	defer func() {
+		if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+			p.suspect()
+		}
+	}()
+	defer catch(&err)
+	return read()
 }
 
 // suspect makes Run look for damaged blocks.
