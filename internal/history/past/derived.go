@@ -18,6 +18,8 @@ import (
 // before it. So the amounts between two times add up to what there was, whatever the
 // distances between the samples and between the points of the question: they are
 // questions for sum_over_time. A series that is stored under such a name comes first.
+// Derived series have no derived ones: a name with a thousand endings would read each
+// sample a thousand times.
 const (
 	// secondsEnding is for how long there were measurements: the time since the sample
 	// before, or nothing if that is long ago, because berth did not run meanwhile.
@@ -98,7 +100,7 @@ func (q *querier) derive(ctx context.Context, name, base string, how derivation,
 		}
 	}
 	every := q.p.limits.Load().Every.Milliseconds()
-	return &derivedSet{q.Select(ctx, true, &earlier, own...), func(s storage.Series) storage.Series {
+	return &derivedSet{q.find(ctx, &earlier, own), func(s storage.Series) storage.Series {
 		return &storage.SeriesEntry{
 			Lset: labels.NewBuilder(s.Labels()).Set(labels.MetricName, name).Labels(),
 			SampleIteratorFn: func(chunkenc.Iterator) chunkenc.Iterator {

@@ -49,6 +49,18 @@ func sumOf(t *testing.T, p *Past, name string, from, to time.Time) float64 {
 	return sum
 }
 
+// A name with many endings would make each sample cost as much as all of them.
+func TestDerivedSeriesHaveNoDerivedOnes(t *testing.T) {
+	p, _ := open(t, t.TempDir(), usual)
+	fill(t, p, noon, noon.Add(time.Minute), time.Second)
+	if list := read(t, p, "gpu_load:area", noon, noon.Add(time.Minute)); len(list) == 0 {
+		t.Error("no derived series")
+	}
+	if list := read(t, p, "gpu_load:area:area", noon, noon.Add(time.Minute)); len(list) > 0 {
+		t.Errorf("a derived series of a derived one: %v", list)
+	}
+}
+
 // What derived series add up to does not depend on where the time is cut.
 func TestDerivedSeries(t *testing.T) {
 	p, _ := open(t, t.TempDir(), usual)
