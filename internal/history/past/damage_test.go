@@ -3,6 +3,7 @@ package past
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -217,6 +218,40 @@ func TestDamageWhileOpen(t *testing.T) {
 			}
 			read(t, p, "gpu_load", noon, end)
 		})
+	}
+}
+
+// Whoever leaves before the answer makes nobody look for damage, and what looks like damage
+// and is none makes the store look only now and then.
+func TestDamageIsSoughtRarely(t *testing.T) {
+	p, _ := open(t, t.TempDir(), usual)
+	fill(t, p, noon, noon.Add(time.Hour), time.Minute)
+	q, err := p.Queryable().Querier(noon.UnixMilli(), noon.Add(time.Hour).UnixMilli())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	name := labels.MustNewMatcher(labels.MatchRegexp, labels.MetricName, "gpu.*")
+	if _, _, err := q.LabelNames(ctx, nil, name); !errors.Is(err, context.Canceled) {
+		t.Errorf("names of labels for somebody who left: %v", err)
+	}
+	if err := q.Close(); err != nil {
+		t.Error(err)
+	}
+	if p.counted.suspected.Load() {
+		t.Error("somebody who left makes the store look for damage")
+	}
+	now := noon.Add(time.Hour)
+	for _, c := range []struct {
+		after time.Duration
+		looks bool
+	}{{0, true}, {lookAgain - 1, false}, {lookAgain, true}} {
+		p.suspect()
+		p.Tidy(now.Add(c.after))
+		if got := !p.counted.suspected.Load(); got != c.looks {
+			t.Errorf("after %v: looks for damage: %v, want %v", c.after, got, c.looks)
+		}
 	}
 }
 

@@ -66,7 +66,8 @@ type Past struct {
 	write        sync.Mutex // guards what follows: one writer at a time
 	recent, long *store     // nil unless open; they change only while the gate is locked
 	catalog      catalog
-	window       int64 // end of the half-minute that is being collected; 0 if there is none
+	window       int64     // end of the half-minute that is being collected; 0 if there is none
+	looked       time.Time // when findDamage last put nothing aside; zero if it did the last time
 	pause        pause
 	closed       bool
 	keptOut      bool // the gate is locked

@@ -17,6 +17,10 @@ import (
 // forgetAfter is how long a series without new samples is remembered.
 const forgetAfter = time.Hour
 
+// lookAgain is how long findDamage rests after it read every block and put nothing aside:
+// what made somebody suspect damage may come back every minute.
+const lookAgain = 10 * time.Minute
+
 // Tidy writes samples that are old enough from memory to files, joins files, looks for
 // damage if somebody met it, and measures how much the past takes. Run calls it every
 // minute.
@@ -46,8 +50,8 @@ func (p *Past) tidy() (err error) {
 	if err := p.roomLeft(); err != nil {
 		return err
 	}
-	if p.counted.suspected.Swap(false) {
-		p.findDamage()
+	if now.Sub(p.looked) >= lookAgain && p.counted.suspected.Swap(false) {
+		p.findDamage(now)
 	}
 	t := max(p.recent.newest, p.long.newest)
 	if err := p.recall(t); err != nil {
@@ -64,7 +68,8 @@ func (p *Past) tidy() (err error) {
 
 // findDamage reads every block, and puts the damaged ones aside. The caller
 // holds write.
-func (p *Past) findDamage() {
+func (p *Past) findDamage(now time.Time) {
+	p.looked = now
 	bad, reasons := map[string][]string{}, map[string]error{} // by store; the reason is of the first
 	for _, s := range []*store{p.recent, p.long} {
 		for _, b := range s.db.Blocks() {
@@ -87,7 +92,9 @@ func (p *Past) findDamage() {
 	for name, why := range reasons {
 		if err := p.putAside(name, why, bad[name]...); err != nil {
 			p.say(gpu.Warning, "A part of the past cannot be read: %v. It stays where it is: %v", why, err)
+			continue
 		}
+		p.looked = time.Time{}
 	}
 	if err := p.open(); err != nil {
 		p.failed(err)
