@@ -49,7 +49,7 @@ type Process interface {
 type process struct {
 	Process
 	messages chan answer  // from the worker; closed at the end
-	heard    atomic.Int64 // when it last reported progress, in nanoseconds
+	heard    atomic.Value // a time.Time, when it last reported progress; none if it has not
 }
 
 // answer is a message, or the reason why there are no more.
@@ -96,7 +96,7 @@ func (p *process) listen(most int) {
 			}
 		}
 		if m.kind == messageProgress {
-			p.heard.Store(time.Now().UnixNano())
+			p.heard.Store(time.Now())
 			continue
 		}
 		p.messages <- answer{m, err, time.Now()}

@@ -57,6 +57,24 @@ func TestParseMessage(t *testing.T) {
 	}
 }
 
+// said is the process of a worker that has said something.
+type said struct {
+	Process
+	text io.Reader
+}
+
+func (s said) Read(p []byte) (int, error) { return s.text.Read(p) }
+
+// A clock that is set does not make progress older or newer, and neither does a machine that
+// slept.
+func TestProgressFollowsNoDate(t *testing.T) {
+	p := &process{Process: said{text: strings.NewReader(`{"type":"progress"}` + "\n")}, messages: make(chan answer, 1)}
+	p.listen(100)
+	if at, _ := p.heard.Load().(time.Time); !strings.Contains(at.String(), "m=") {
+		t.Errorf("progress was reported at %v, which is counted on a clock that may be set", at)
+	}
+}
+
 func TestSplitResult(t *testing.T) {
 	for _, test := range []struct {
 		line string

@@ -184,7 +184,7 @@ func (w *worker) awaitReady() error {
 // remaining returns how much is left of a time limit. The limit restarts each time the
 // worker reports progress, and pauses while the worker is stopped.
 func (w *worker) remaining(since time.Time, limit time.Duration) time.Duration {
-	if heard := time.Unix(0, w.proc.heard.Load()); heard.After(since) {
+	if heard, _ := w.proc.heard.Load().(time.Time); heard.After(since) {
 		since = heard
 	}
 	return limit - time.Since(since) + w.proc.Rested(since)

@@ -28,7 +28,7 @@ const (
 	framePacked         // the same, compressed
 	frameEnd            // no more bytes of a stream
 	frameCredit         // the reader of a stream took as many bytes
-	framePing           // the time of the sender, which framePong returns
+	framePing           // the time on the sender's own clock, which framePong returns
 	framePong
 )
 
@@ -75,13 +75,17 @@ type frame struct {
 // heard is a reader that knows when it last read something.
 type heard struct {
 	io.Reader
-	at atomic.Int64 // in nanoseconds
+	began time.Time    // its times count from here, so that they do not follow a clock that is set
+	at    atomic.Int64 // in nanoseconds
 }
+
+// now returns the time since the reader began.
+func (h *heard) now() time.Duration { return time.Since(h.began) }
 
 func (h *heard) Read(p []byte) (int, error) {
 	n, err := h.Reader.Read(p)
 	if n > 0 {
-		h.at.Store(time.Now().UnixNano())
+		h.at.Store(int64(h.now()))
 	}
 	return n, err
 }
@@ -90,9 +94,8 @@ func (h *heard) Read(p []byte) (int, error) {
 // is gone. New calls take with every message, in order; a link whose take fails ends. It
 // calls cut once at the end of the link, which has to end reads and writes of the pipe.
 func New(from io.Reader, to io.Writer, silence time.Duration, take func(message []byte) error, cut func()) *Link {
-	l := &Link{from: &heard{Reader: from}, to: to, take: take, cut: cut, streams: map[uint32]*Stream{}, done: make(chan struct{})}
+	l := &Link{from: &heard{Reader: from, began: time.Now()}, to: to, take: take, cut: cut, streams: map[uint32]*Stream{}, done: make(chan struct{})}
 	l.posted.L = &l.mu
-	l.from.at.Store(time.Now().UnixNano())
 	l.Silence(silence)
 	go l.deliver()
 	go func() { l.End(l.read()) }()
@@ -222,13 +225,13 @@ func (l *Link) send(kind byte, stream uint32, payload []byte) error {
 func (l *Link) probe() {
 	for {
 		most := time.Duration(l.silence.Load())
-		_ = l.post(framePing, binary.BigEndian.AppendUint64(nil, uint64(time.Now().UnixNano()))) // fails at the end only
+		_ = l.post(framePing, binary.BigEndian.AppendUint64(nil, uint64(l.from.now()))) // fails at the end only
 		select {
 		case <-l.done:
 			return
 		case <-time.After(most / 5):
 		}
-		if since := time.Since(time.Unix(0, l.from.at.Load())); since > most {
+		if l.from.now()-time.Duration(l.from.at.Load()) > most {
 			l.End(fmt.Errorf("%w for %s", ErrSilent, most))
 			return
 		}
@@ -271,7 +274,7 @@ func (l *Link) handle(kind byte, number uint32, payload []byte) error {
 		return nil
 	case framePong:
 		if len(payload) == 8 {
-			trip := time.Since(time.Unix(0, int64(binary.BigEndian.Uint64(payload))))
+			trip := l.from.now() - time.Duration(binary.BigEndian.Uint64(payload))
 			l.mu.Lock()
 			l.trips = append(l.trips[max(0, len(l.trips)-7):], max(trip, 0))
 			l.mu.Unlock()

@@ -145,6 +145,29 @@ func TestSilence(t *testing.T) {
 	})
 }
 
+// What an end counts does not follow a clock that is set, or that goes on while the machine
+// sleeps: a clock that shows the date may.
+func TestTimesFollowNoDate(t *testing.T) {
+	one, other := net.Pipe()
+	l := New(one, one, time.Hour, nil, func() { _ = one.Close() })
+	defer func() { l.End(io.EOF); <-l.Done() }()
+	var probe [headBytes + 8]byte
+	if _, err := io.ReadFull(other, probe[:]); err != nil || probe[0] != framePing {
+		t.Fatalf("the first frame is of kind %d: %v", probe[0], err)
+	}
+	if at := time.Duration(binary.BigEndian.Uint64(probe[headBytes:])); at > 365*24*time.Hour {
+		t.Errorf("a probe was sent at %v, which is a date", at)
+	}
+	if _, err := other.Write([]byte{frameEnd}); err != nil {
+		t.Fatal(err)
+	}
+	_ = other.Close()
+	<-l.Done()
+	if at := time.Duration(l.from.at.Load()); at <= 0 || at > 365*24*time.Hour {
+		t.Errorf("something was heard at %v, which is a date", at)
+	}
+}
+
 // slow is a pipe on which everything takes a while.
 type slow struct {
 	io.ReadWriteCloser

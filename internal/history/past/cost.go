@@ -18,8 +18,8 @@ type counts struct {
 	recentSeries           atomic.Int64
 	longSeries             atomic.Int64
 	oldest                 atomic.Int64 // in milliseconds; 0 if there is no sample
-	written                atomic.Int64 // when samples were last stored, in nanoseconds; 0 if never
-	began                  atomic.Int64 // when Run began, in nanoseconds; 0 if it has not
+	written                atomic.Value // a time.Time, when samples were last stored; none if never
+	began                  atomic.Value // a time.Time, when Run began; none if it has not
 	suspected              atomic.Bool  // a block may be damaged
 	waiting                atomic.Bool  // it stores nothing now
 }
@@ -49,9 +49,7 @@ func (p *Past) Cost() Cost {
 	if t := n.oldest.Load(); t != 0 {
 		c.Oldest = time.UnixMilli(t)
 	}
-	if t := n.written.Load(); t != 0 {
-		c.Written = time.Unix(0, t)
-	}
+	c.Written, _ = n.written.Load().(time.Time)
 	return c
 }
 
@@ -61,11 +59,14 @@ func (p *Past) Behind(now time.Time) time.Duration {
 	if !p.On() || p.counted.waiting.Load() {
 		return 0
 	}
-	since := max(p.counted.written.Load(), p.counted.began.Load())
-	if since == 0 {
+	since, _ := p.counted.began.Load().(time.Time)
+	if written, _ := p.counted.written.Load().(time.Time); written.After(since) {
+		since = written
+	}
+	if since.IsZero() {
 		return 0
 	}
-	return now.Sub(time.Unix(0, since))
+	return now.Sub(since)
 }
 
 // Text says how much the past takes and how far back it goes. It returns "" if there is

@@ -178,8 +178,8 @@ func (p *Past) Configure(s Settings) {
 		return
 	}
 	p.limits.Store(&s)
-	if p.counted.began.Load() != 0 { // a store that is turned on needs a moment
-		p.counted.began.Store(time.Now().UnixNano())
+	if p.counted.began.Load() != nil { // a store that is turned on needs a moment
+		p.counted.began.Store(time.Now())
 	}
 	p.nudge()
 }
@@ -209,7 +209,7 @@ func (p *Past) Run(ctx context.Context) {
 	if p == nil {
 		return
 	}
-	p.counted.began.Store(time.Now().UnixNano())
+	p.counted.began.Store(time.Now())
 	tidy := time.NewTicker(tidyEvery)
 	defer tidy.Stop()
 	p.Tidy()

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -269,6 +270,9 @@ func TestBehind(t *testing.T) {
 	fill(t, p, now.Add(-2*time.Second), now, time.Second)
 	if by := p.Behind(now.Add(time.Hour)); by < 59*time.Minute || by > time.Hour || p.Cost().Written.Before(now) {
 		t.Errorf("an hour after the last sample it is %v behind; samples were stored at %v", by, p.Cost().Written)
+	}
+	if !strings.Contains(p.Cost().Written.String(), "m=") {
+		t.Errorf("samples were stored at %v, which is counted on a clock that may be set", p.Cost().Written)
 	}
 	p.counted.waiting.Store(true)
 	if by := p.Behind(now.Add(time.Hour)); by != 0 {

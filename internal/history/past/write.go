@@ -69,7 +69,7 @@ func (p *Past) store(at time.Time, list []series.Sample) (err error) {
 	}
 	p.recent.wrote(t)
 	p.counted.samples.Add(uint64(stored))
-	p.counted.written.Store(time.Now().UnixNano())
+	p.counted.written.Store(time.Now())
 	p.goesOn()
 	return nil
 }
