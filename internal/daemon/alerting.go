@@ -23,8 +23,8 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// settleAlerts is the least time between the start and the first evaluation of a rule: by
-// then the store has samples of this daemon.
+// settleAlerts is the least time between the start, or the end of a pause of the past, and
+// the first evaluation of a rule: by then the store has samples of this daemon.
 const settleAlerts = 15 * time.Second
 
 // openAlerts opens the alerts, including those from before the restart. Run evaluates
@@ -62,8 +62,17 @@ func (d *Daemon) told(uuid, causes string, severity gpu.Severity) bool {
 	return known && r.Device.UUID == uuid && slices.Contains(strings.Fields(causes), r.StateCause) && monitor.Severity(r.State).AtLeast(severity)
 }
 
-// askNow answers the query of a rule, which may see everything.
+// askNow answers the query of a rule, which may see everything. It returns an error while
+// the past lacks the present: what is not there would look as if it were over.
 func (d *Daemon) askNow(ctx context.Context, expr string, at time.Time) (series.Answer, error) {
+	now := time.Now()
+	c, err := d.past.Cost(), d.pastBehind(now, soonBehind)
+	if c.Paused || now.Sub(c.Resumed) < settleAlerts {
+		err = errors.New("the past pauses, or has just paused (see the events with code past)")
+	}
+	if err != nil {
+		return series.Answer{}, &series.Error{Fault: series.Down, Text: err.Error()}
+	}
 	return d.engine.Instant(ctx, expr, at, series.Options{})
 }
 

@@ -6,13 +6,21 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/history/past"
+	"github.com/berth-gpu/berth/internal/history/query"
+	"github.com/berth-gpu/berth/internal/history/series"
 )
 
 // rules has one alert for each device, which fires at once.
@@ -107,6 +115,46 @@ func TestAlertsFromTheRuleToTheEvent(t *testing.T) {
 		t.Errorf("switched off: %+v, %v", list, err)
 	}
 	waitFor(t, c, func(e gpu.Event) bool { return e.Code == gpu.EventAlertResolved })
+}
+
+// While the past pauses, and until it has everything again, rules get no answer: an empty
+// one would end every alert.
+func TestRulesGetNoAnswerFromAPastThatPauses(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		var free atomic.Int64
+		free.Store(1 << 40)
+		d := &Daemon{}
+		d.past = past.New(dir, past.Options{
+			Settings: past.Settings{Recent: time.Hour, Long: time.Hour, Size: 100}, Free: func(string) (int64, error) { return free.Load(), nil },
+		})
+		defer d.past.Close()
+		d.engine = query.New(d.past.Queryable(), query.Limits{})
+		up := func() {
+			if err := d.past.Write(time.Now(), []series.Sample{{Labels: labels.FromStrings(labels.MetricName, "up"), Value: 1}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		expect := func(when string, fault series.Fault) {
+			t.Helper()
+			_, err := d.askNow(t.Context(), "up", time.Now())
+			known := &series.Error{}
+			if errors.As(err, &known); known.Fault != fault {
+				t.Errorf("%s: %v", when, err)
+			}
+		}
+		up()
+		expect("while it stores", "")
+		free.Store(0)
+		d.past.Tidy(time.Now())
+		expect("while it pauses", series.Down)
+		free.Store(1 << 40)
+		time.Sleep(time.Minute)
+		up()
+		expect("just after the pause", series.Down)
+		time.Sleep(settleAlerts)
+		expect("after the pause", "")
+	})
 }
 
 // problemCode returns the code of the problem that an error is.

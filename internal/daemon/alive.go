@@ -33,10 +33,15 @@ func (d *Daemon) behind(now time.Time, patience time.Duration) error {
 			late = append(late, fmt.Errorf("the alert rules of group %q, which are evaluated every %v, are %v late", e.Group, e.Interval, by.Round(time.Second)))
 		}
 	}
+	return errors.Join(append(late, d.pastBehind(now, patience))...)
+}
+
+// pastBehind returns an error if the storage of samples is late by more than patience.
+func (d *Daemon) pastBehind(now time.Time, patience time.Duration) error {
 	if by := d.past.Behind(now); by > patience && by > 3*d.settings.load().Config.GPU.MonitorInterval+patience {
-		late = append(late, fmt.Errorf("the past has stored nothing for %v", by.Round(time.Second)))
+		return fmt.Errorf("the past has stored nothing for %v", by.Round(time.Second))
 	}
-	return errors.Join(late...)
+	return nil
 }
 
 // ready returns an error that says why the daemon cannot do its work, or nil if it can.

@@ -20,6 +20,7 @@ type counts struct {
 	oldest                 atomic.Int64 // in milliseconds; 0 if there is no sample
 	written                atomic.Value // a time.Time, when samples were last stored; none if never
 	began                  atomic.Value // a time.Time, when Run began; none if it has not
+	resumed                atomic.Value // a time.Time, when the last pause ended; none if there was none
 	suspected              atomic.Bool  // a block may be damaged
 	waiting                atomic.Bool  // it stores nothing now
 }
@@ -34,6 +35,7 @@ type Cost struct {
 	Oldest  time.Time // of the oldest sample; zero if there is none
 	Written time.Time // when samples were last stored; zero if not since the daemon started
 	Paused  bool      // nothing is stored now
+	Resumed time.Time // when the last pause ended; zero if there was none since the daemon started
 }
 
 // Cost returns what the past costs. It reads no file.
@@ -50,6 +52,7 @@ func (p *Past) Cost() Cost {
 		c.Oldest = time.UnixMilli(t)
 	}
 	c.Written, _ = n.written.Load().(time.Time)
+	c.Resumed, _ = n.resumed.Load().(time.Time)
 	return c
 }
 

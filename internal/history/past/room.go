@@ -122,5 +122,6 @@ func (p *Past) goesOn() {
 	missing := p.counted.dropped.Load() - p.pause.dropped
 	p.say(gpu.Note, "The past goes on after %v. %d samples are missing", time.Since(p.pause.since).Round(time.Second), missing)
 	p.pause = pause{}
+	p.counted.resumed.Store(time.Now())
 	p.counted.waiting.Store(false)
 }
