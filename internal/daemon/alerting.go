@@ -28,9 +28,9 @@ import (
 const settleAlerts = 15 * time.Second
 
 // openAlerts opens the alerts, including those from before the restart. Run evaluates
-// their rules. A daemon that only looks has no alerts. If a file of rules has a mistake,
-// the daemon goes on without these rules; if others can change the file, openAlerts
-// returns an error.
+// their rules. A daemon that only looks has no alerts. If a file of rules cannot be read,
+// the daemon goes on without these rules until it can; if others can change the file,
+// openAlerts returns an error.
 func (d *Daemon) openAlerts(o Options) error {
 	if o.ReadOnly {
 		return nil
@@ -45,14 +45,38 @@ func (d *Daemon) openAlerts(o Options) error {
 		return fmt.Errorf("read the rules (alerts.rules): %w", err)
 	}
 	if err != nil {
-		d.tellRules(err, "The rules of that file are not evaluated until it is mended and `berth config reload` reads it again.")
+		d.tellRules(err, "Only the shipped rules are evaluated until they can be read: berth tries again every minute.")
 		shipped := o.Settings.Config
 		shipped.Alerts.Rules = nil
 		groups, _ = rulesOf(shipped, d.warn) // a test parses the shipped rules
+		d.alerts.ConfigureSome(groups)
+		d.run("rules", d.awaitRules)
+	} else {
+		d.alerts.Configure(groups)
 	}
-	d.alerts.Configure(groups)
 	d.run("alerts", d.alerts.Run)
 	return nil
+}
+
+// awaitRules reads the rules again every minute until it can, or until somebody else has
+// put rules into force.
+func (d *Daemon) awaitRules(ctx context.Context) {
+	tick := time.NewTicker(time.Minute)
+	defer tick.Stop()
+	for d.alerts.Lacks() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		d.settings.changing.Lock()
+		if d.alerts.Lacks() {
+			if hold, err := d.readRules(config.Config{}, d.settings.load().Config, false); err == nil {
+				hold()
+			}
+		}
+		d.settings.changing.Unlock()
+	}
 }
 
 // told reports whether the event about the state of a device has said what an alert with

@@ -1,10 +1,12 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,6 +20,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/history/alert"
 	"github.com/berth-gpu/berth/internal/history/past"
 	"github.com/berth-gpu/berth/internal/history/query"
 	"github.com/berth-gpu/berth/internal/history/series"
@@ -115,6 +118,33 @@ func TestAlertsFromTheRuleToTheEvent(t *testing.T) {
 		t.Errorf("switched off: %+v, %v", list, err)
 	}
 	waitFor(t, c, func(e gpu.Event) bool { return e.Code == gpu.EventAlertResolved })
+}
+
+// Rules that cannot be read at the start are put into force when they can be.
+func TestRulesThatCannotBeReadAtTheStart(t *testing.T) {
+	p := newPlace(t, "sim:1")
+	rules := filepath.Join(p.dir, "rules.yml")
+	p.file = filepath.Join(p.dir, "berth.yaml")
+	if err := os.WriteFile(p.file, fmt.Appendf(nil, "alerts:\n  rules: [%s]\n", rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		d := p.open(t, ctx)
+		done := make(chan struct{})
+		go func() { defer close(done); d.awaitRules(ctx) }()
+		time.Sleep(time.Hour)
+		if err := os.WriteFile(rules, []byte(alwaysHot), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if list := d.alerts.Groups(); !slices.ContainsFunc(list, func(g alert.GroupState) bool { return g.Name == "mine" }) {
+			t.Errorf("%d groups are evaluated, and the one of the file is not", len(list))
+		}
+		cancel()
+		<-done
+	})
 }
 
 // While the past pauses, and until it has everything again, rules get no answer: an empty

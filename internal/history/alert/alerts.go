@@ -57,6 +57,7 @@ type Alerts struct {
 	groups []*group
 	at     *running  // nil unless Run runs
 	kept   *document // alerts from before the restart, until the first Configure; nil if there are none
+	lacks  bool      // the last rules came with ConfigureSome
 }
 
 // running is one call of Run.

@@ -331,6 +331,21 @@ func TestAlertsSurviveARestart(t *testing.T) {
 		next.expect("what fired fires on, and one is over", "alert_resolved info Hot is over. It said: GPU-b is at 82")
 		stop()
 
+		some := newWorld(t, file)
+		some.ConfigureSome(nil)
+		if !some.Lacks() {
+			t.Error("it lacks no rules")
+		}
+		some.runs()()
+		some.expect("while its rules cannot be read")
+		again := newWorld(t, file)
+		again.ConfigureSome(nil)
+		again.Configure(hotRules(15 * time.Second))
+		again.expect("when they can be read")
+		if list := again.Active(); len(list) != 1 || list[0].Phase != Firing || list[0].Acknowledged == nil || again.Lacks() {
+			t.Errorf("when its rules can be read: %+v", list)
+		}
+
 		time.Sleep(2 * time.Hour)
 		late := newWorld(t, file)
 		late.Configure(hotRules(15 * time.Second))

@@ -17,7 +17,20 @@ import (
 // changed group go on if it still has a rule with the same name and labels; the others
 // end. An empty list stops the evaluation. Configure reports whether anything has
 // changed.
-func (as *Alerts) Configure(list []Group) (changed bool) {
+func (as *Alerts) Configure(list []Group) (changed bool) { return as.configure(list, false) }
+
+// ConfigureSome is Configure for a start at which other groups cannot be read. The alerts
+// from before the restart that none of these groups has wait for the next Configure.
+func (as *Alerts) ConfigureSome(list []Group) { as.configure(list, true) }
+
+// Lacks reports whether the last rules came with ConfigureSome.
+func (as *Alerts) Lacks() bool {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	return as.lacks
+}
+
+func (as *Alerts) configure(list []Group, lacks bool) (changed bool) {
 	now := time.Now()
 	var tell []gpu.Event
 	as.telling.Lock()
@@ -56,7 +69,9 @@ func (as *Alerts) Configure(list []Group) (changed bool) {
 			tell = append(tell, as.resolved(firing(active), now, "its rule is gone")...)
 		}
 	}
-	tell = append(tell, as.orphaned(now)...)
+	if as.lacks = lacks; !lacks {
+		tell = append(tell, as.orphaned(now)...)
+	}
 	as.mu.Unlock()
 	for _, e := range tell {
 		as.Event(e)

@@ -2,6 +2,7 @@ package alert
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"time"
 
@@ -152,6 +153,9 @@ func (as *Alerts) document(now time.Time) document {
 				d.Alerts = append(d.Alerts, one)
 			}
 		}
+	}
+	if as.kept != nil { // they wait for their group
+		d.Alerts = append(d.Alerts, slices.DeleteFunc(slices.Clone(as.kept.Alerts), func(s saved) bool { return s.Group == "" })...)
 	}
 	return d
 }
