@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os/exec"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/process/child"
@@ -33,7 +36,7 @@ type Commands struct {
 // Call returns a function that runs a program for one event, with the event on its
 // standard input, and waits until the program ends. It then kills the processes that the
 // program started. A failure is final, because nobody knows what the program has done by
-// then.
+// then, unless the machine could not start the program.
 func (c Commands) Call(hook string, command []string) Call {
 	return func(ctx context.Context, e gpu.Event, body []byte) error {
 		output := &child.Head{Limit: outputKept}
@@ -53,7 +56,19 @@ func (c Commands) Call(hook string, command []string) Call {
 			return errors.New("the command took longer than timeout_seconds and was killed")
 		case errors.As(err, &exit):
 			return fmt.Errorf("the command failed: %w", err)
+		case err != nil && cmd.Process == nil && !noProgram(err):
+			return &passing{error: fmt.Errorf("the command could not be started: %w", err)}
 		}
 		return err
 	}
+}
+
+// noProgram reports whether a command cannot be started because it is no program.
+func noProgram(err error) bool {
+	for _, no := range []error{exec.ErrNotFound, fs.ErrNotExist, fs.ErrPermission, unix.ENOEXEC, unix.E2BIG} {
+		if errors.Is(err, no) {
+			return true
+		}
+	}
+	return false
 }

@@ -4,11 +4,14 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -133,6 +136,46 @@ func TestFailuresOfCommands(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A command that the machine cannot start now has done nothing, so it is tried again, also
+// by the next daemon.
+func TestCommandThatCannotBeStarted(t *testing.T) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: limit.Max}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := runCommand(t.Context(), []string{"/bin/true"}, gpu.Event{})
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if may := (*passing)(nil); !errors.As(err, &may) {
+		t.Errorf("without a free descriptor: %v, which is final", err)
+	}
+	if _, err := runCommand(t.Context(), []string{"/nonexistent/mail"}, gpu.Event{}); errors.As(err, new(*passing)) {
+		t.Errorf("without a program: %v, which is not final", err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		hs := New(Options{
+			Hooks: []Hook{{Name: "mail", Command: []string{"mail"}, Severity: gpu.Note, Timeout: time.Minute}},
+			Call:  func(Hook) Call { return func(context.Context, gpu.Event, []byte) error { return &passing{error: err} } },
+			Event: func(gpu.Event) {}, Count: func(string, Status) {},
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		q := hs.queues[0]
+		q.waiting.add(event(7, gpu.EventCritical, "hot"))
+		ended := make(chan struct{})
+		go func() { defer close(ended); q.run(ctx, ctx) }()
+		synctest.Wait()
+		cancel()
+		<-ended
+		if left := q.waiting.left(); left.Current == nil || left.Current.ID != 7 {
+			t.Errorf("left for the next daemon: %+v", left)
+		}
+	})
 }
 
 func TestMuchOutputIsCut(t *testing.T) {

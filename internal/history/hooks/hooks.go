@@ -37,7 +37,7 @@ type Hook struct {
 }
 
 // Call makes one attempt to deliver an event, which body holds as JSON. A failure is
-// final, unless it is a temporary one of Web.
+// final, unless it is a passing one.
 type Call func(ctx context.Context, e gpu.Event, body []byte) error
 
 // wants reports whether a hook gets an event. A gap may stand for any event. Nobody needs

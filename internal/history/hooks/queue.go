@@ -166,6 +166,7 @@ func (q *queue) deliver(ctx, sending context.Context, e gpu.Event) bool {
 			q.fail(e, err)
 			return true
 		}
+		q.waiting.unsettle(e)
 		q.hooks.Count(q.name, Retried)
 		q.note(e, began, Retried, err)
 		if q.failures == 0 {

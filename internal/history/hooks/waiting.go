@@ -96,6 +96,14 @@ func (w *waiting) settle() {
 	w.changed()
 }
 
+// unsettle takes settle back, for an event that is to be delivered after all.
+func (w *waiting) unsettle(e gpu.Event) {
+	w.mu.Lock()
+	w.current = &e
+	w.mu.Unlock()
+	w.changed()
+}
+
 // left returns the events that the hook has not received yet, oldest first.
 func (w *waiting) left() left {
 	w.mu.Lock()
