@@ -181,7 +181,8 @@ func corruptions(numbers prometheus.Gatherer) float64 {
 	return 0
 }
 
-// linkAll makes a second name for each file in a folder, and returns their size.
+// linkAll makes a second name for each file in a folder, or a copy where the disk has no
+// such names, and returns their size.
 func linkAll(from, to string) (size int64, err error) {
 	err = filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -197,7 +198,14 @@ func linkAll(from, to string) (size int64, err error) {
 		if info, err := d.Info(); err == nil {
 			size += info.Size()
 		}
-		return os.Link(path, filepath.Join(to, rel))
+		if os.Link(path, filepath.Join(to, rel)) == nil {
+			return nil
+		}
+		text, err := os.ReadFile(path) // of the log, whose files are small
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, rel), text, 0o600)
 	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil

@@ -38,9 +38,14 @@ func noRoom(err error) bool {
 }
 
 // passing reports whether an error comes from what the machine has too little of at
-// present, not from damage.
+// present, or from a disk that is away or closed to berth, not from damage.
 func passing(err error) bool {
-	return noRoom(err) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
+	for _, one := range []error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EAGAIN, unix.EACCES, unix.EPERM, unix.ESTALE, unix.ETIMEDOUT, unix.ENOTCONN, unix.EHOSTDOWN} {
+		if errors.Is(err, one) {
+			return true
+		}
+	}
+	return noRoom(err)
 }
 
 // freeSpace asks the kernel for the free space of a folder's file system.

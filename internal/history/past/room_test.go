@@ -3,12 +3,15 @@ package past
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/history/series"
@@ -19,6 +22,38 @@ func retry(p *Past) {
 	p.write.Lock()
 	defer p.write.Unlock()
 	p.pause.tried = time.Time{}
+}
+
+// What cannot be asked now is not damaged, and stays where it is.
+func TestPassing(t *testing.T) {
+	for _, err := range []error{unix.ENOSPC, unix.EMFILE, unix.EACCES, unix.ESTALE, unix.ETIMEDOUT} {
+		if !passing(&fs.PathError{Op: "open", Path: "index", Err: err}) {
+			t.Errorf("%v is damage", err)
+		}
+	}
+	for _, err := range []error{unix.EIO, unix.ENOENT, unix.EISDIR, unix.ENOTDIR, unix.EINVAL, errors.New("invalid checksum")} {
+		if passing(&fs.PathError{Op: "open", Path: "index", Err: err}) {
+			t.Errorf("%v is no damage", err)
+		}
+	}
+}
+
+// A disk without a second name for a file costs a copy of the log, not the log.
+func TestNoSecondNames(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(from, "00000000"), []byte("log"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", to, "tmpfs", 0, "size=1m"); err != nil { // no file has a name on two disks
+		t.Skipf("no disk can be mounted: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(to, unix.MNT_DETACH) })
+	if size, err := linkAll(from, to); size != 3 || err != nil {
+		t.Errorf("%d bytes, %v", size, err)
+	}
+	if text, err := os.ReadFile(filepath.Join(to, "00000000")); string(text) != "log" || err != nil {
+		t.Errorf("the copy is %q, %v", text, err)
+	}
 }
 
 func TestAFullDiskMakesAPause(t *testing.T) {
