@@ -92,11 +92,28 @@ func (p *Place) rename(from string) error {
 			return fmt.Errorf("output: %w", err)
 		}
 	}
-	// If a link has that name meanwhile, this replaces the link, and not the file it leads to.
-	if err := unix.Renameat(int(p.folder.dir.Fd()), from, int(p.site.dir.Fd()), p.site.name); err != nil {
-		return writeError("rename to", p.site.path, err)
+	if err := p.takeName(from); err != nil {
+		return err
 	}
 	return writeError("sync", p.site.dir.Name(), p.site.dir.Sync())
+}
+
+// takeName gives a file of the folder the name of the output. Unless the run replaces an
+// output, it replaces nothing that has come since somebody looked, where the disk can
+// promise that. If a link has that name, it replaces the link, and not the file it leads to.
+func (p *Place) takeName(from string) error {
+	folder, dir := int(p.folder.dir.Fd()), int(p.site.dir.Fd())
+	err := error(unix.EINVAL)
+	if !p.replace {
+		err = unix.Renameat2(folder, from, dir, p.site.name, unix.RENAME_NOREPLACE)
+	}
+	switch {
+	case errors.Is(err, unix.EEXIST):
+		return p.appearedError()
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS):
+		err = unix.Renameat(folder, from, dir, p.site.name)
+	}
+	return writeError("rename to", p.site.path, err)
 }
 
 // keepMode gives a file the permissions of the output that it replaces: a user

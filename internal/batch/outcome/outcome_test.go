@@ -295,6 +295,9 @@ func TestFinishDoesNotOverwriteWhatCameMeanwhile(t *testing.T) {
 	if err := l.Finish(5); !errors.Is(err, ErrAppeared) {
 		t.Fatalf("Finish = %v, want %v", err, ErrAppeared)
 	}
+	if err := l.place.takeName(logName); !errors.Is(err, ErrAppeared) { // it came after Finish had looked
+		t.Fatalf("takeName = %v, want %v", err, ErrAppeared)
+	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
