@@ -67,17 +67,26 @@ func (as *Alerts) set(by access.Actor, fingerprint string, a *Acknowledgement) (
 			return found, err
 		}
 	}
+	found, err = as.acknowledge(found, a)
+	if err != nil && a != nil && as.Record != nil { // it ended meanwhile, and the audit log must not say that this stands
+		_ = as.Record(by, &found, nil)
+	}
+	return found, err
+}
+
+// acknowledge changes the acknowledgement of an alert that find has returned.
+func (as *Alerts) acknowledge(found State, a *Acknowledgement) (State, error) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
-	err = ErrUnknown
+	err := ErrUnknown
 	for _, g := range as.groups {
 		for _, active := range g.active {
-			if s, there := active[fingerprint]; there {
+			if s, there := active[found.Fingerprint]; there {
 				s.Acknowledged = a
 				if a == nil {
 					s.Told = time.Time{}
 				}
-				active[fingerprint] = s
+				active[found.Fingerprint] = s
 				found, err = s, nil
 			}
 		}

@@ -291,6 +291,25 @@ func TestAcknowledgedBeforeItFires(t *testing.T) {
 	})
 }
 
+// If an alert ends while its acknowledgement is recorded, the audit log says that this is
+// over, too.
+func TestAcknowledgedAsItEnds(t *testing.T) {
+	w := newWorld(t, "")
+	rules := hotRules(0)
+	w.Configure(rules)
+	w.heat(map[string]float64{"GPU-a": 81})
+	w.evaluate(t.Context(), w.groups[0])
+	record := w.Record
+	w.Record = func(by access.Actor, s *State, a *Acknowledgement) error {
+		w.Configure(nil)
+		return record(by, s, a)
+	}
+	_, err := w.Acknowledge(access.Actor{User: "eve", Door: access.TCP}, w.Active()[0].Fingerprint, time.Hour, "")
+	if want := []string{"eve Hot true", "eve Hot false"}; !errors.Is(err, ErrUnknown) || !slices.Equal(w.records, want) {
+		t.Errorf("%v, and the audit log has %q, want %q", err, w.records, want)
+	}
+}
+
 func TestAlertsSurviveARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "alerts.json")
