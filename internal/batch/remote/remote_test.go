@@ -504,6 +504,49 @@ func TestStopWhileAWorkerDoesNotBegin(t *testing.T) {
 	m.shop.free <- <-m.shop.free // the place is given back
 }
 
+// closes is a Workshop that only closes.
+type closes struct {
+	Workshop
+	closed bool
+}
+
+func (c *closes) Close() gpu.Opt[gpu.Joules] {
+	c.closed = true
+	return gpu.Opt[gpu.Joules]{}
+}
+
+// A workshop that opens while the session ends is closed.
+func TestWorkshopThatOpensLate(t *testing.T) {
+	ours, theirs := net.Pipe()
+	opens, shop := make(chan struct{}), &closes{}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = Serve(context.Background(), theirs, theirs, Site{Berth: "there", Cache: t.TempDir(),
+			Open: func(ctx context.Context, _ Task, _ string, _ io.Writer, _ func(string, ...any)) (Workshop, error) {
+				close(opens)
+				<-ctx.Done()
+				return shop, nil
+			}})
+		_ = theirs.Close()
+	}()
+	go func() {
+		<-opens
+		_ = ours.Close()
+	}()
+	s, err := Connect(t.Context(), Pipe{From: ours, To: ours, Cut: func() { _ = ours.Close() }}, Order{
+		Host: "gpu1", Berth: "here", Log: io.Discard, Task: Task{Folder: "/", PerGPU: 1, Silence: 600}, Say: func(string, ...any) {},
+	})
+	if err == nil {
+		s.Close(time.Minute)
+		t.Error("the session began")
+	}
+	<-served
+	if !shop.closed {
+		t.Error("the workshop is open")
+	}
+}
+
 // A machine that asks for files that are not there, or again and again, does not speak the
 // protocol: its link ends, and nothing else does.
 func TestFilesThatAreNotToBeSent(t *testing.T) {

@@ -109,16 +109,15 @@ type post struct {
 func (h *hands) leave() {
 	h.mu.Lock()
 	h.closed = true
-	workshop := h.workshop
 	for id, p := range h.posts {
 		h.release(id, p)
 	}
 	h.mu.Unlock()
-	h.busy.Wait()
-	if workshop == nil {
+	h.busy.Wait() // it may still open
+	if h.workshop == nil {
 		return
 	}
-	used := workshop.Close()
+	used := h.workshop.Close()
 	if h.link.Say(message{Type: sayBill, Energy: used}) == nil {
 		select { // the runner hangs up when it has read it
 		case <-h.link.Done():
