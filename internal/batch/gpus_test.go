@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -478,6 +479,33 @@ func TestWhereASuspectMayBeTried(t *testing.T) {
 			t.Error("a batch that was too large is held against its GPU")
 		}
 	}
+}
+
+// A worker that waits hears that the GPU which was to try a suspect takes no more records.
+func TestSuspectOfAGPUThatStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &Run{opt: Options{}.withDefaults(), staff: newStaff()}
+		r.changed.L, r.room.L = &r.mu, &r.mu
+		r.stock = newStock(r.opt)
+		r.stock.suspect(&group{records: make([]record.Record, 1), tried: []string{"a"}})
+		speed := 1.0
+		waits, stops := &worker{run: r, left: make(chan struct{})}, &worker{run: r, left: make(chan struct{})}
+		stops.grant = &Grant{GPU: GPU{UUID: "b"}, Speed: func() float64 { return speed }}
+		_, waits.card = r.staff.add(&Grant{GPU: GPU{UUID: "a"}})
+		_, stops.card = r.staff.add(stops.grant)
+		var got *group
+		go func() { got = r.take(waits, true) }()
+		synctest.Wait()
+		speed = 0
+		stops.leave()
+		synctest.Wait() // that has woken everybody, too
+		stops.coolDown()
+		synctest.Wait()
+		if got == nil {
+			t.Error("nobody tries the suspect")
+		}
+		waits.leave()
+	})
 }
 
 // Every GPU is used as soon as there is work for it, however the records come: one first,

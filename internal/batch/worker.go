@@ -195,7 +195,7 @@ func (w *worker) ready() {
 	w.isReady = true
 	r.mu.Lock()
 	w.card.ready++
-	w.card.speed = w.grant.speed()
+	w.sees(w.grant.speed())
 	r.staff.everReady = true
 	if w.card.speed == 0 { // otherwise it takes records now
 		r.wakeSupervisor()
@@ -203,6 +203,15 @@ func (w *worker) ready() {
 	r.mu.Unlock()
 	r.notify(EventReady, w.card.gpu, w.name, "ready")
 	w.coolDown() // waits while the multiplier of the GPU is 0
+}
+
+// sees records the multiplier of the GPU. When the GPU comes to a standstill, others may try
+// the suspects that waited for it. The caller holds the run's lock.
+func (w *worker) sees(speed float64) {
+	if speed == 0 && w.card.speed > 0 {
+		w.run.changed.Broadcast()
+	}
+	w.card.speed = speed
 }
 
 // coolDown lets a GPU cool down if it should not work at full speed: after each second of
@@ -214,7 +223,7 @@ func (w *worker) coolDown() {
 	for {
 		speed := w.grant.speed()
 		w.run.mu.Lock()
-		w.card.speed = speed
+		w.sees(speed)
 		w.run.mu.Unlock()
 		wait := pollInterval
 		if speed > 0 {
