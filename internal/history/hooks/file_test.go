@@ -111,6 +111,25 @@ func TestNothingIsWrittenWhileAllIsWell(t *testing.T) {
 	})
 }
 
+// What waits for many hooks that are all away still fits into the file.
+func TestManyHooksAreAway(t *testing.T) {
+	list := make([]Hook, 24)
+	for i := range list {
+		list[i] = Hook{Name: fmt.Sprint(i), URL: "http://x/", Severity: gpu.Note}
+	}
+	hs := New(Options{Hooks: list, File: filepath.Join(t.TempDir(), "hooks.json"), Call: func(Hook) Call { return nil }, Dropped: func(string) {}})
+	for id := range uint64(2048) {
+		e := event(id, gpu.EventDeviceLost, strings.Repeat("x", 4000))
+		e.Severity = []gpu.Severity{gpu.Note, gpu.Warning}[id%2]
+		for _, q := range hs.queues {
+			q.waiting.add(e)
+		}
+	}
+	if err := hs.write(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A disk that refuses is complained of once, and costs no delivery.
 func TestDiskThatRefuses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "later", "hooks.json")

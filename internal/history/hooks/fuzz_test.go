@@ -20,7 +20,7 @@ func FuzzRecall(f *testing.F) {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		w := newWaiting(16, func() {}, func() {})
+		w := newWaiting(16, 1, func() {}, func() {})
 		if newState(path).Read(func(d document) error { w.recall(d.Hooks["pager"]); return nil }) != nil {
 			return
 		}

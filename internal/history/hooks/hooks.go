@@ -118,7 +118,7 @@ func (hs *Hooks) Configure(list []Hook) {
 	for _, h := range list {
 		i := slices.IndexFunc(before, func(q *queue) bool { return q.name == h.Name })
 		if i < 0 {
-			q := newQueue(h, hs)
+			q := newQueue(h, hs, len(list))
 			hs.queues = append(hs.queues, q)
 			hs.start(q)
 			continue

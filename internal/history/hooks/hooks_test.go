@@ -207,7 +207,7 @@ func TestNotesCostAHookNoWarning(t *testing.T) {
 // What one user causes costs a hook nothing about devices or another user.
 func TestUsersShareAQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWaiting(8, func() {}, func() {})
+		w := newWaiting(8, 1, func() {}, func() {})
 		for i := range 1000 {
 			e := gpu.Event{ID: uint64(10 + i), Code: gpu.EventExpired, Severity: gpu.Warning, User: "eve"}
 			switch i {

@@ -44,11 +44,12 @@ type queue struct {
 	told     bool      // an event has said that the hook does not work
 }
 
-func newQueue(h Hook, hs *Hooks) *queue {
+// newQueue returns the queue of a hook, one of several.
+func newQueue(h Hook, hs *Hooks, queues int) *queue {
 	return &queue{
 		name: h.Name, hook: h, send: hs.Call(h), hooks: hs,
 		changed: make(chan struct{}, 1), removed: make(chan struct{}),
-		waiting: newWaiting(cmp.Or(hs.Queue, 1024), func() { hs.Dropped(h.Name) }, func() { hs.file.Change(writeAfter) }),
+		waiting: newWaiting(cmp.Or(hs.Queue, 1024), queues, func() { hs.Dropped(h.Name) }, func() { hs.file.Change(writeAfter) }),
 	}
 }
 

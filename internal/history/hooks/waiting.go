@@ -11,8 +11,12 @@ import (
 	"github.com/berth-gpu/berth/internal/text/words"
 )
 
-// queueMemory is the most bytes of each part of a queue.
-const queueMemory = 2 << 20
+const (
+	// queueMemory is the most bytes of each of the three parts of a queue.
+	queueMemory = 2 << 20
+	// keptMemory is the most bytes of all queues, so that the file has room for them.
+	keptMemory = 32 << 20
+)
 
 // waiting holds the events that a hook has not received yet.
 type waiting struct {
@@ -34,9 +38,10 @@ type loss struct {
 	First    uint64 `json:"first"` // id of the first
 }
 
-func newWaiting(size int, dropped, changed func()) *waiting {
+// newWaiting returns an empty queue, one of several.
+func newWaiting(size, queues int, dropped, changed func()) *waiting {
 	w := &waiting{more: make(chan struct{}, 1), dropped: dropped, changed: changed}
-	limits := events.Limits{Notes: size, Warnings: size, Share: min(256, size), Bytes: queueMemory}
+	limits := events.Limits{Notes: size, Warnings: size, Share: min(256, size), Bytes: min(queueMemory, keptMemory/3/queues)}
 	w.events = events.NewBacklog(limits, w.drop)
 	return w
 }
