@@ -2,6 +2,7 @@ package remote
 
 import (
 	"archive/tar"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -173,6 +174,21 @@ func keepFiles(cache, hash string, fetch func() io.Reader) (string, error) {
 		return "", noRoom(cache, err)
 	}
 	return folder, nil
+}
+
+// keepUsed marks a folder of files as used, until ctx ends: another task may look for unused
+// ones.
+func keepUsed(ctx context.Context, folder string) {
+	tick := time.NewTicker(unusedFor / 10)
+	defer tick.Stop()
+	for {
+		select {
+		case now := <-tick.C:
+			_ = os.Chtimes(folder, now, now)
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // syncDisk waits until everything on the disk of a folder is durable: nobody looks into

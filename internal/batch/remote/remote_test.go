@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -478,6 +479,25 @@ func TestFiles(t *testing.T) {
 	if _, err := PackFiles(root, []string{"lib"}); err == nil || !strings.Contains(err.Error(), "does not come along") {
 		t.Errorf("a link to elsewhere: %v", err)
 	}
+}
+
+// Files that a long session uses are not removed by another one.
+func TestFilesInUseAreKept(t *testing.T) {
+	cache := t.TempDir()
+	folder := filepath.Join(cache, "used")
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		if err := errors.Join(os.Mkdir(folder, 0o700), os.Chtimes(folder, now, now)); err != nil {
+			t.Fatal(err)
+		}
+		go keepUsed(t.Context(), folder)
+		time.Sleep(2 * unusedFor)
+		synctest.Wait()
+		dropUnused(cache, time.Now())
+		if _, err := os.Stat(folder); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // A run can be stopped while the daemon of a machine is away and its worker does not begin.

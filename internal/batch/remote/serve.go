@@ -208,6 +208,7 @@ func (h *hands) open(t Task, files *wire.Stream) {
 			h.say(message{Type: sayFiles})
 			return files
 		})
+		go keepUsed(h.ctx, folder)
 	}
 	var w Workshop
 	if err == nil {
