@@ -2,7 +2,6 @@ package past
 
 import (
 	"slices"
-	"time"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/prometheus/tsdb"
@@ -65,6 +64,3 @@ func beyond(list []stretch, keep, most, room int64) map[ulid.ULID]struct{} {
 	}
 	return gone
 }
-
-// tidyEvery is how often files are joined and surplus ones removed.
-const tidyEvery = time.Minute

@@ -14,6 +14,9 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 )
 
+// tidyEvery is how often files are joined and surplus ones removed.
+const tidyEvery = time.Minute
+
 // forgetAfter is how long a series without new samples is remembered.
 const forgetAfter = time.Hour
 
