@@ -61,16 +61,9 @@ func (p *Past) rewind(t, newest int64) error {
 		}
 		moved += n
 	}
-	recent, err := p.openStore(recentKind)
-	if err != nil {
+	if err := p.open(); err != nil {
 		return err
 	}
-	long, err := p.openStore(longKind)
-	if err != nil {
-		return errors.Join(err, recent.close())
-	}
-	p.recent, p.long = recent, long
-	p.letIn()
 	p.say(gpu.Warning, "The clock went back by %v. The past goes on with the new time; %d blocks with times that are yet to come wait until the clock has passed them", by, moved)
 	return nil
 }
