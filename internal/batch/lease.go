@@ -111,14 +111,23 @@ func (g GPU) String() string {
 	return "GPU " + strconv.Itoa(g.Index) + " of " + g.Host
 }
 
-func (g *Grant) trouble() string {
+// GiveBack calls Release, if there is one.
+func (g *Grant) GiveBack() {
+	if g.Release != nil {
+		g.Release()
+	}
+}
+
+// TroubleNow returns what Trouble does, or "" without it.
+func (g *Grant) TroubleNow() string {
 	if g.Trouble == nil {
 		return ""
 	}
 	return g.Trouble()
 }
 
-func (g *Grant) speed() float64 {
+// SpeedNow returns what Speed does, from 0 to 1, or 1 without it.
+func (g *Grant) SpeedNow() float64 {
 	if g.Speed == nil {
 		return 1
 	}

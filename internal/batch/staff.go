@@ -32,7 +32,7 @@ func (s *staff) add(g *Grant) (number int, c *card) {
 	c = s.cards[g.GPU.ID()]
 	if c == nil {
 		bounds := api.LatencyBounds()
-		c = &card{gpu: g.GPU, speed: g.speed(), pace: 1, latency: api.Latency{Bounds: bounds, Counts: make([]uint64, len(bounds)+1)}}
+		c = &card{gpu: g.GPU, speed: g.SpeedNow(), pace: 1, latency: api.Latency{Bounds: bounds, Counts: make([]uint64, len(bounds)+1)}}
 		s.cards[g.GPU.ID()] = c
 	}
 	c.workers++

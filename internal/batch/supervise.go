@@ -22,12 +22,12 @@ func (r *Run) supervise(ctx context.Context) {
 		grant, err := r.opt.Leases.Acquire(ctx, req)
 		if ctx.Err() != nil {
 			if err == nil {
-				r.release(&grant)
+				grant.GiveBack()
 			}
 			return
 		}
 		if err == nil && slices.Contains(req.Avoid, grant.GPU.ID()) {
-			r.release(&grant)
+			grant.GiveBack()
 			err = fmt.Errorf("%w: only GPUs on which workers kept failing are left", ErrRefused)
 		}
 		if err == nil {
@@ -127,7 +127,7 @@ func (r *Run) addWorker(ctx context.Context, g *Grant) {
 		r.mu.Lock()
 		delete(r.staff.numbers, number)
 		r.mu.Unlock()
-		r.release(g)
+		g.GiveBack()
 		r.mu.Lock()
 		r.staff.remove(c)
 		r.mu.Unlock()
@@ -141,12 +141,6 @@ func (r *Run) endHeadStart() {
 	defer r.mu.Unlock()
 	r.staff.ahead = false
 	r.wakeSupervisor()
-}
-
-func (r *Run) release(g *Grant) {
-	if g.Release != nil {
-		g.Release()
-	}
 }
 
 // host runs a worker on a place. After a failure it keeps the place for a

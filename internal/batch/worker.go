@@ -195,7 +195,7 @@ func (w *worker) ready() {
 	w.isReady = true
 	r.mu.Lock()
 	w.card.ready++
-	w.sees(w.grant.speed())
+	w.sees(w.grant.SpeedNow())
 	r.staff.everReady = true
 	if w.card.speed == 0 { // otherwise it takes records now
 		r.wakeSupervisor()
@@ -221,7 +221,7 @@ func (w *worker) coolDown() {
 	const pollInterval = 250 * time.Millisecond
 	var waited time.Duration
 	for {
-		speed := w.grant.speed()
+		speed := w.grant.SpeedNow()
 		w.run.mu.Lock()
 		w.sees(speed)
 		w.run.mu.Unlock()
@@ -291,7 +291,7 @@ func (w *worker) watch(ctx context.Context) (stop func()) {
 // ousted reports why the worker cannot keep its place, and what it does then. If something
 // is wrong with the GPU, that is the reason, and the summary has it too.
 func (w *worker) ousted(code EventCode, why, then string) {
-	if trouble := w.grant.trouble(); trouble != "" {
+	if trouble := w.grant.TroubleNow(); trouble != "" {
 		why = w.card.gpu.String() + " " + trouble
 		w.run.mu.Lock()
 		w.card.trouble = trouble

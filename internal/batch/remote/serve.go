@@ -245,38 +245,18 @@ func (h *hands) acquire(ctx context.Context, m message) {
 	switch {
 	case err == nil && (cancelled || h.closed):
 		h.busy.Go(func() { // this function keeps the workshop open
-			giveBack(&g)
+			g.GiveBack()
 			cancel()
 		})
 	case err == nil:
 		p := &post{grant: g, forget: cancel, released: make(chan struct{})}
 		h.posts[m.ID] = p
 		device := g.GPU
-		h.say(message{Type: sayGrant, ID: m.ID, GPU: &device, Speed: speedOf(&g)})
+		h.say(message{Type: sayGrant, ID: m.ID, GPU: &device, Speed: g.SpeedNow()})
 		h.begin(func() { h.watch(m.ID, p) }) // what it says comes after the grant
 	case !cancelled:
 		h.say(message{Type: sayDenied, ID: m.ID, Text: err.Error(), Lasting: errors.Is(err, batch.ErrRefused)})
 	}
-}
-
-func giveBack(g *batch.Grant) {
-	if g.Release != nil {
-		g.Release()
-	}
-}
-
-func troubleOf(g *batch.Grant) string {
-	if g.Trouble == nil {
-		return ""
-	}
-	return g.Trouble()
-}
-
-func speedOf(g *batch.Grant) float64 {
-	if g.Speed == nil {
-		return 1
-	}
-	return g.Speed()
 }
 
 // watch tells the runner what happens to a place, until it is released.
@@ -284,22 +264,22 @@ func (h *hands) watch(id uint32, p *post) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	recall, lost := p.grant.Recall, p.grant.Lost
-	speed, rested, began := speedOf(&p.grant), 0.0, time.Now()
+	speed, rested, began := p.grant.SpeedNow(), 0.0, time.Now()
 	for {
 		select {
 		case <-p.released:
 			return
 		case <-recall:
 			recall = nil
-			h.say(message{Type: sayRecall, ID: id, Text: troubleOf(&p.grant)})
+			h.say(message{Type: sayRecall, ID: id, Text: p.grant.TroubleNow()})
 		case <-lost:
 			lost = nil
-			h.say(message{Type: sayLost, ID: id, Text: troubleOf(&p.grant)})
+			h.say(message{Type: sayLost, ID: id, Text: p.grant.TroubleNow()})
 		case <-tick.C:
 			h.mu.Lock()
 			process := p.process
 			h.mu.Unlock()
-			nowSpeed, nowRested := speedOf(&p.grant), rested
+			nowSpeed, nowRested := p.grant.SpeedNow(), rested
 			if process != nil {
 				nowRested = process.Rested(began).Seconds()
 			}
@@ -426,7 +406,7 @@ func (h *hands) release(id uint32, p *post) {
 			}
 			<-ended
 		}
-		giveBack(&p.grant)
+		p.grant.GiveBack()
 		p.forget()
 	})
 }
