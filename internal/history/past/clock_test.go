@@ -29,13 +29,13 @@ func TestClocks(t *testing.T) {
 			clock := noon
 			end := clock.Add(hour)
 			fill(t, p, clock, end, 30*time.Second)
-			p.Tidy()
+			p.Tidy(end)
 			before := len(read(t, p, "gpu_load", noon, end))
 			clock = end
 			for i, jump := range jumps {
 				clock = clock.Add(jump)
 				fill(t, p, clock, clock.Add(5*time.Minute), 10*time.Second)
-				p.Tidy()
+				p.Tidy(clock)
 				got := read(t, p, "gpu_load", clock, clock.Add(5*time.Minute))
 				if len(got) < 30 {
 					t.Fatalf("after jump %d there are %d samples of 30", i, len(got))
@@ -53,7 +53,7 @@ func TestClocks(t *testing.T) {
 			for range 2 {
 				fill(t, p, clock, clock.Add(time.Hour), time.Minute)
 				clock = clock.Add(time.Hour)
-				p.Tidy()
+				p.Tidy(clock)
 			}
 			if err := p.Close(); err != nil { // what came back is there at once after a start
 				t.Fatal(err)

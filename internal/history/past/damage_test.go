@@ -37,7 +37,7 @@ func fillModel(t *testing.T) (dir string) {
 	p, _ := open(t, dir, usual)
 	fill(t, p, noon, noon.Add(time.Hour), 2*time.Minute)
 	fill(t, p, noon.Add(11*time.Hour), end, 2*time.Minute)
-	p.Tidy()
+	p.Tidy(end)
 	for at := end; at.Before(end.Add(time.Hour)); at = at.Add(15 * time.Second) { // a log of many pages
 		list := []series.Sample{sample("gpu_load", series.Gauge, 1)}
 		for i := range 60 {
@@ -155,7 +155,7 @@ func TestDamage(t *testing.T) {
 					t.Fatalf("an event says: %s", list[0].Text)
 				}
 				readBadly(t, p, end)
-				p.Tidy()
+				p.Tidy(end)
 				list = events.take()
 			}
 			if len(list) != 1 || list[0].Severity != gpu.Warning || list[0].Code != gpu.EventPast || !strings.Contains(list[0].Text, filepath.Join(dir, AsideName)) || strings.Contains(list[0].Public, dir) {

@@ -148,7 +148,7 @@ func TestDerivedSeriesOfHalfMinutes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p.Tidy()
+	p.Tidy(noon)
 	if oldest := time.UnixMilli(p.recent.oldest()); oldest.Before(begin.Add(time.Hour)) {
 		t.Fatalf("every sample is still there, from %v on", oldest)
 	}

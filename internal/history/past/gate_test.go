@@ -13,7 +13,7 @@ func TestClosingWaitsForQueries(t *testing.T) {
 	if _, err := p.Queryable().Querier(0, 1); !errors.Is(err, ErrOpening) {
 		t.Errorf("a query before the store was open: %v", err)
 	}
-	p.Tidy() // opens it
+	p.Tidy(noon) // opens it
 	q, err := p.Queryable().Querier(0, 1)
 	if err != nil {
 		t.Fatal(err)

@@ -70,9 +70,9 @@ func TestSize(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		p.Tidy()
+		p.Tidy(at)
 	}
-	p.Tidy()
+	p.Tidy(at)
 	c := p.Cost()
 	if c.Bytes > (most+1)<<20 || c.Bytes < most<<19 { // one log file more than the blocks may have
 		t.Errorf("it takes %d kB of %d MiB", c.Bytes>>10, most)

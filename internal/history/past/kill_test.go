@@ -52,7 +52,7 @@ func keepWriting(dir string) error {
 		}
 		fmt.Println(at)
 		if n%200 == 199 {
-			p.Tidy()
+			p.Tidy(time.UnixMilli(at))
 		}
 		at += 1000
 	}

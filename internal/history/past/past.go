@@ -212,15 +212,15 @@ func (p *Past) Run(ctx context.Context) {
 	p.counted.began.Store(time.Now())
 	tidy := time.NewTicker(tidyEvery)
 	defer tidy.Stop()
-	p.Tidy()
+	p.Tidy(time.Now())
 	for {
 		select {
 		case b := <-p.in:
 			_ = p.Write(b.at, b.list) // it publishes its errors
 		case <-p.changed:
-			p.Tidy()
-		case <-tidy.C:
-			p.Tidy()
+			p.Tidy(time.Now())
+		case now := <-tidy.C:
+			p.Tidy(now)
 		case <-ctx.Done():
 			for {
 				select {

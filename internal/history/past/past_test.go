@@ -108,7 +108,7 @@ func TestOneQueryReadsBothStores(t *testing.T) {
 	to := noon.Add(4 * time.Hour)
 	for at := noon; at.Before(to); at = at.Add(15 * time.Minute) {
 		fill(t, p, at, at.Add(15*time.Minute), 10*time.Second)
-		p.Tidy()
+		p.Tidy(at)
 	}
 	border := p.recent.oldest()
 	if border <= noon.UnixMilli() || border > to.Add(-time.Hour).UnixMilli() {

@@ -67,8 +67,8 @@ func TestAFullDiskMakesAPause(t *testing.T) {
 	defer p.Close()
 	fill(t, p, noon, noon.Add(time.Minute), time.Second)
 	free.Store(5 << 20)
-	p.Tidy()
-	p.Tidy()
+	p.Tidy(noon)
+	p.Tidy(noon)
 	list := events.take()
 	if len(list) != 1 || list[0].Severity != gpu.Warning || !strings.Contains(list[0].Text, "The past pauses: the disk is nearly full: 5 MiB are free") || !p.Cost().Paused {
 		t.Fatalf("the events are %+v", list)
@@ -138,7 +138,7 @@ func TestAFolderThatCannotBeMade(t *testing.T) {
 	events := &told{}
 	p := New(filepath.Join(dir, "past"), Options{Settings: usual, Event: events.tell})
 	defer p.Close()
-	p.Tidy()
+	p.Tidy(noon)
 	if list := events.take(); len(list) != 1 || !strings.Contains(list[0].Text, "The past pauses: make the folder of the past") {
 		t.Fatalf("the events are %+v", list)
 	}
@@ -179,7 +179,7 @@ func TestASlowDiskDropsSamples(t *testing.T) {
 func TestOff(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "past")
 	p := New(dir, Options{Settings: Settings{Off: true}})
-	p.Tidy()
+	p.Tidy(noon)
 	if err := p.Append(noon, []series.Sample{sample("gpu_load", series.Gauge, 1)}); err != nil || len(p.in) > 0 {
 		t.Errorf("a sample is taken: %v", err)
 	}
@@ -198,7 +198,7 @@ func TestOff(t *testing.T) {
 		t.Errorf("%d samples after it was turned on", len(got))
 	}
 	p.Configure(Settings{Off: true})
-	p.Tidy()
+	p.Tidy(noon)
 	if c := p.Cost(); c.Bytes == 0 || c.Paused || c.Dropped != 0 || p.Text() != "The past is off. An earlier one takes 1 MiB in "+dir {
 		t.Errorf("the cost is %+v, in words: %s", c, p.Text())
 	}

@@ -27,11 +27,11 @@ const lookAgain = 10 * time.Minute
 // Tidy writes samples that are old enough from memory to files, joins files, looks for
 // damage if somebody met it, and measures how much the past takes. Run calls it every
 // minute.
-func (p *Past) Tidy() {
+func (p *Past) Tidy(now time.Time) {
 	p.write.Lock()
 	defer p.write.Unlock()
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	if err := p.tidy(); err != nil && !errors.Is(err, errPaused) {
+	if err := p.tidy(now); err != nil && !errors.Is(err, errPaused) {
 		if p.recent == nil || noRoom(err) {
 			p.failed(err)
 		} else {
@@ -42,7 +42,7 @@ func (p *Past) Tidy() {
 	p.measure()
 }
 
-func (p *Past) tidy() (err error) {
+func (p *Past) tidy(now time.Time) (err error) {
 	defer catch(&err)
 	if err := p.ready(); err != nil {
 		return err

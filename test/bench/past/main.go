@@ -105,7 +105,7 @@ func run(m month, dir string, why, only, beside bool) error {
 		}
 		defer other.db.Close()
 		fmt.Println("Prometheus' own storage:")
-		if err := write(other.write, func() {}, begin, m); err != nil {
+		if err := write(other.write, func(time.Time) {}, begin, m); err != nil {
 			return err
 		}
 		theirs = other.db
@@ -114,7 +114,7 @@ func run(m month, dir string, why, only, beside bool) error {
 }
 
 // write makes up the samples of a machine, hands them to put, and tells what that took.
-func write(put func(time.Time, []series.Sample) error, tidy func(), begin time.Time, which month) error {
+func write(put func(time.Time, []series.Sample) error, tidy func(time.Time), begin time.Time, which month) error {
 	m, end := newMachine(which.devices, which.name, which.leases), which.end
 	from, samples, calls := cpu(), 0, 0
 	started := time.Now()
@@ -133,11 +133,11 @@ func write(put func(time.Time, []series.Sample) error, tidy func(), begin time.T
 		calls++
 		if at.Unix()%300 < int64(step/time.Second) {
 			before := time.Now()
-			tidy()
+			tidy(at)
 			tidying += time.Since(before)
 		}
 	}
-	tidy()
+	tidy(end)
 	took, used := time.Since(started), cpu()-from
 	fmt.Printf("wrote %d samples in %.0f s, %.0f s of them to join files; %.2f µs of CPU for each sample, made up and stored, %.0f µs for a second of %d devices\n",
 		samples, took.Seconds(), tidying.Seconds(), used.Seconds()*1e6/float64(samples), used.Seconds()*1e6/float64(calls), which.devices)
