@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
@@ -213,6 +214,9 @@ func refusalOf(err error) *Refusal {
 	}
 	if errors.As(err, &failed) {
 		return because(err, Unavailable, "journal_failed", "")
+	}
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return because(err, DiskFull, "disk_full", "Make room on the disk of the state folder; then ask again.")
 	}
 	if later.Passes(err) {
 		return because(err, Unavailable, "no_answer", "Ask again.")

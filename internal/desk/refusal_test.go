@@ -3,6 +3,7 @@ package desk
 import (
 	"errors"
 	"fmt"
+	"syscall"
 	"testing"
 	"time"
 
@@ -50,6 +51,8 @@ func TestWhatPassesIsUnavailable(t *testing.T) {
 		{Refuse(Conflict, "mps_failed", "Try again."), Unavailable, "mps_failed"},
 		{fmt.Errorf("grant it: %w", lease.ErrParked), Unavailable, "parked"},
 		{&journal.WriteError{Full: true, Err: errors.New("no space")}, DiskFull, "journal_full"},
+		{fmt.Errorf("write the states of services: %w", syscall.ENOSPC), DiskFull, "disk_full"},
+		{fmt.Errorf("write the states of services: %w", syscall.EIO), Unavailable, "no_answer"},
 	} {
 		r := Refused(fmt.Errorf("start it: %w", later.Because(c.cause, 0)))
 		if r.Kind != c.kind || r.Code != c.code {

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/internal/when/later"
 )
 
 // StateOptions describe a state file.
@@ -122,7 +124,7 @@ func (s *State[T]) setAside(instead []byte, why error) *Damage {
 	return d
 }
 
-// Save replaces the file and waits for the disk. One goroutine at a time may call Save
+// Save replaces the file and waits for the disk. An error of the disk passes. One goroutine at a time may call Save
 // and SaveUnsynced, or the order of the writes is unknown.
 func (s *State[T]) Save(v T) error { return s.save(v, true) }
 
@@ -135,19 +137,19 @@ func (s *State[T]) save(v T, durable bool) error {
 		return nil
 	}
 	text, err := s.encode(v)
-	if err == nil {
-		s.writing.Lock()
-		defer s.writing.Unlock()
-		if s.stays.Load() {
-			if err := os.Rename(s.path, AsideName(s.path, time.Now())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("write %s: the damaged file cannot be set aside: %w", s.options.What, err)
-			}
-			s.stays.Store(false)
-		}
-		err = Put(s.folder, filepath.Base(s.path), suffix, Seal(s.path, text), durable)
-	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", s.options.What, err)
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if s.stays.Load() {
+		if err := os.Rename(s.path, AsideName(s.path, time.Now())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("write %s: the damaged file cannot be set aside: %w", s.options.What, err)
+		}
+		s.stays.Store(false)
+	}
+	if err := Put(s.folder, filepath.Base(s.path), suffix, Seal(s.path, text), durable); err != nil {
+		return later.Because(fmt.Errorf("write %s: %w", s.options.What, err), 0)
 	}
 	s.size.Store(int64(len(text)))
 	return nil

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/internal/when/later"
 )
 
 // tally is the value of a state file in tests.
@@ -468,4 +470,15 @@ func killSaver(t *testing.T, path string, after int) (saved int) {
 		t.Fatal("the saver ended by itself")
 	}
 	return saved
+}
+
+// A disk that does not take a file may take it later; a value that is too large never fits.
+func TestWritesThatPass(t *testing.T) {
+	s := NewState[string](filepath.Join(t.TempDir(), "gone", "x.json"), StateOptions{What: "x"})
+	if err := s.Save("x"); !later.Passes(err) {
+		t.Errorf("without a folder: %v", err)
+	}
+	if err := s.Save(strings.Repeat("x", largest)); err == nil || later.Passes(err) {
+		t.Errorf("too large: %v", err)
+	}
 }

@@ -140,7 +140,7 @@ func refusedChange(err error) error {
 		return err
 	}
 	if !errors.As(err, &wrong) {
-		return problems.New(http.StatusInternalServerError, "not_saved", "Nothing was changed: %v.", err)
+		return problems.New(http.StatusServiceUnavailable, "not_saved", "Nothing was changed: %v. Look at the disk of the state folder; then try again.", err)
 	}
 	p := problems.New(http.StatusUnprocessableEntity, "invalid_config", "The configuration was refused, and nothing was changed.")
 	for _, c := range wrong.Complaints {
