@@ -229,11 +229,14 @@ func (d *Daemon) openMachine(o Options) (err error) {
 	} else {
 		d.processes = processTable(d.backends)
 	}
-	d.govern(c, false)
-	if o.ReadOnly {
-		return nil
+	if !o.ReadOnly {
+		if err := prepareState(c.Daemon.StateDir); err != nil {
+			return err
+		}
+		d.recall(o.state(inventory.Accounts))
 	}
-	return prepareState(c.Daemon.StateDir)
+	d.govern(c, false)
+	return nil
 }
 
 // openEntrance opens the named tokens and the sessions in the state folder.
@@ -246,7 +249,7 @@ func (d *Daemon) openEntrance(o Options) error {
 	var unknown, signedOut *file.Damage
 	d.tokens, unknown = tokens.Open(o.state(inventory.Tokens))
 	d.sessions, signedOut = sessions.Open(o.state(inventory.Sessions), time.Now())
-	d.tellDamage(unknown, signedOut)
+	d.tellDamage(unknown, signedOut, d.accounts.damage)
 	d.run("tokens", func(ctx context.Context) { _ = d.tokens.Run(ctx) })     // a failure loses only when tokens were used
 	d.run("sessions", func(ctx context.Context) { _ = d.sessions.Run(ctx) }) // after a failure, users sign in again
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/access/users"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
@@ -29,6 +30,8 @@ type people struct {
 	numbers users.Numbers
 	rules   atomic.Pointer[access.Rules]
 	limits  atomic.Pointer[quota.Rules]
+
+	accounts accounts // what is known of the names in the settings, across restarts
 
 	// served is as whom programs ran when services and the front were told last. It belongs
 	// to whoever changes the settings.
@@ -135,8 +138,8 @@ func (d *Daemon) findAccounts(ctx context.Context) {
 	told := ""
 	tick := time.NewTicker(accountsAgain)
 	defer tick.Stop()
-	for round := 1; ; round++ {
-		missing := d.governAgain(round%60 == 0)
+	for round := 0; ; round++ {
+		missing := d.governAgain(round%60 == 0) // at the start, too: somebody else may have an id by now
 		if all := strings.Join(missing, ", "); all != told && all != "" {
 			d.log.Warn("the configuration names users or groups that nobody knows: what it gives them does not hold until they are found", "missing", all)
 			told = all
@@ -157,6 +160,9 @@ func (d *Daemon) governAgain(all bool) (missing []string) {
 	defer d.settings.changing.Unlock()
 	c, before := d.settings.load().Config, d.limits.Load()
 	missing = d.govern(c, all)
+	if err := d.keep(); err != nil {
+		d.log.Warn("which users and groups the settings name will have to be found again after a restart", "error", err)
+	}
 	if d.limits.Load() != before { // some were found
 		d.ledger.Configure(d.leasing(c))
 		if d.jobs != nil {
@@ -173,6 +179,46 @@ func (d *Daemon) governAgain(all bool) (missing []string) {
 		d.ungiven = nil
 	}
 	return missing
+}
+
+// accounts is the file of the ids of the users and groups that the settings name. Without
+// it, what the settings take from a user would not hold after a start until the user
+// database has answered.
+type accounts struct {
+	file   *file.State[knownAccounts]
+	kept   map[string]int // in the file
+	damage *file.Damage
+}
+
+type knownAccounts struct {
+	IDs map[string]int `json:"ids"` // as users.Numbers.Known has them
+}
+
+// recall takes over what an earlier daemon knew.
+func (p *people) recall(path string) {
+	a := &p.accounts
+	a.file = file.NewState[knownAccounts](path, file.StateOptions{
+		What: "the ids of the users and groups that the settings name", Version: 1,
+		Lost: "What the settings say of users and groups holds once the user database has answered.",
+	})
+	a.damage = a.file.Load(func(known knownAccounts) error {
+		a.kept = known.IDs
+		p.numbers.Recall(known.IDs)
+		return nil
+	})
+}
+
+// keep writes down what is known, if that has changed.
+func (p *people) keep() error {
+	a, known := &p.accounts, p.numbers.Known()
+	if a.file == nil || maps.Equal(a.kept, known) {
+		return nil
+	}
+	if err := a.file.Save(knownAccounts{known}); err != nil {
+		return err
+	}
+	a.kept = known
+	return nil
 }
 
 // socketGroup returns the group of the socket, or -1 if it has none of its own. It returns

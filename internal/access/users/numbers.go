@@ -172,6 +172,30 @@ func (n *Numbers) get(a account) (int, bool) {
 	return id, known
 }
 
+// Known returns the ids that were found, each by "user NAME" or "group NAME".
+func (n *Numbers) Known() map[string]int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	all := map[string]int{}
+	for a, id := range n.known {
+		all[string(a)] = id
+	}
+	return all
+}
+
+// Recall takes over the ids that Known returned in an earlier daemon. They hold until the
+// database says otherwise.
+func (n *Numbers) Recall(all map[string]int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.known == nil {
+		n.known = map[account]int{}
+	}
+	for a, id := range all {
+		n.known[account(a)] = id
+	}
+}
+
 // User returns the id of a user that Find found.
 func (n *Numbers) User(name string) (int, bool) { return n.get(userAccount(name)) }
 

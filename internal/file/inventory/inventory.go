@@ -59,6 +59,7 @@ const (
 	ServiceRuns  = "services/runs"
 	Numbers      = "numbers.json" // which numbers ids have had
 	Saved        = "config.yaml"
+	Accounts     = "accounts.json"
 	Tokens       = "tokens.json"   // hashes of secrets
 	Sessions     = "sessions.json" // hashes of secrets
 	Audit        = "audit"         // folder that the daemon's group may read
@@ -88,6 +89,7 @@ var items = []Item{
 	{ServiceRuns, Runs, 0, Left, "what the processes that mind services write down", "Services start again."},
 	{Numbers, State, 1, Copied, "which numbers the ids of jobs have had", "Numbers go on from the time in seconds."},
 	{Saved, State, 0, Cleaned, "the settings that were changed at run time, limits of users among them", "Settings are those of berth.yaml."},
+	{Accounts, State, 1, Bound, "the ids of the users and groups that the settings name", "What the settings say of them holds once the user database has answered."},
 	{Tokens, State, 1, Secret, "the named tokens, as hashes", "No token opens a door until it is made again."},
 	{Sessions, State, 1, Secret, "the sessions of the page, as hashes", "Everybody signs in again."},
 	{Audit, Lines, 0, Copied, "the audit log", "Nobody can tell who did what for others."},
