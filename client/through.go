@@ -8,7 +8,8 @@ import (
 )
 
 // Through returns a transport that hands every request to h in this process,
-// without a network. It streams answers, so Events works through it.
+// without a network. It streams answers, so Events works through it. As in a
+// server, a handler breaks an answer off with a panic of http.ErrAbortHandler.
 func Through(h http.Handler) http.RoundTripper { return through{h} }
 
 type through struct{ handler http.Handler }
@@ -27,6 +28,14 @@ func (t through) RoundTrip(req *http.Request) (*http.Response, error) {
 	go func() {
 		defer stop()
 		defer served.Body.Close()
+		defer func() { // nobody else catches it here, as net/http does in a server
+			if cause := recover(); cause == http.ErrAbortHandler {
+				w.once.Do(func() { close(w.begun) })
+				_ = write.CloseWithError(io.ErrUnexpectedEOF)
+			} else if cause != nil {
+				panic(cause)
+			}
+		}()
 		t.handler.ServeHTTP(w, served)
 		w.WriteHeader(http.StatusOK)
 		_ = write.Close()
@@ -36,6 +45,10 @@ func (t through) RoundTrip(req *http.Request) (*http.Response, error) {
 	case <-ctx.Done():
 		cancel()
 		return nil, ctx.Err()
+	}
+	if w.status == 0 { // broken off before it began
+		cancel()
+		return nil, io.ErrUnexpectedEOF
 	}
 	return &http.Response{
 		Status: http.StatusText(w.status), StatusCode: w.status,

@@ -105,3 +105,23 @@ func TestThroughGivesUp(t *testing.T) {
 		})
 	})
 }
+
+// A handler breaks an answer off as in a server, and the process goes on.
+func TestThroughBreaksOff(t *testing.T) {
+	for _, text := range []string{"", "the first half"} {
+		resp, err := throughRequest(t, t.Context(), func(w http.ResponseWriter, _ *http.Request) {
+			if text != "" {
+				_, _ = io.WriteString(w, text)
+			}
+			panic(http.ErrAbortHandler)
+		})
+		var got []byte
+		if err == nil {
+			got, err = io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+		}
+		if string(got) != text || !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("after %q: read %q, error %v", text, got, err)
+		}
+	}
+}
