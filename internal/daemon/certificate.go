@@ -29,6 +29,11 @@ type shownCertificate struct {
 	tls     *tls.Config
 	expires time.Time
 	name    string // file, for people
+
+	authorities []byte // of client certificates, in PEM form
+	// trusted ends when one of the authorities is taken away, and distrust ends it.
+	trusted  context.Context
+	distrust context.CancelFunc
 }
 
 // readCertificate reads the files that the configuration names, or returns nil if it
@@ -53,11 +58,13 @@ func readCertificate(c config.Daemon, warn func(string)) (*shownCertificate, err
 	s := &shownCertificate{expires: pair.Leaf.NotAfter, name: c.TLSCert, tls: &tls.Config{
 		Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12,
 		NextProtos: []string{"http/1.1"}, // a lease stream is an upgrade of HTTP/1.1
+		ClientCAs:  x509.NewCertPool(),   // without one, those of the system would count
 	}}
+	s.trusted, s.distrust = context.WithCancel(context.Background())
 	if c.TLSClientCA == "" {
 		return s, nil
 	}
-	if s.tls.ClientCAs, err = readAuthorities(c.TLSClientCA, warn); err != nil {
+	if s.tls.ClientCAs, s.authorities, err = readAuthorities(c.TLSClientCA, warn); err != nil {
 		return nil, fmt.Errorf("read the authorities of client certificates (daemon.tls_client_ca): %w", err)
 	}
 	s.tls.ClientAuth = tls.VerifyClientCertIfGiven
@@ -66,10 +73,10 @@ func readCertificate(c config.Daemon, warn func(string)) (*shownCertificate, err
 
 // readAuthorities reads certificates in PEM form. It refuses a file with anything else in
 // it: a certificate that was left out by mistake would lock its holders out.
-func readAuthorities(path string, warn func(string)) (*x509.CertPool, error) {
+func readAuthorities(path string, warn func(string)) (*x509.CertPool, []byte, error) {
 	read, err := file.ReadTrusted(path, warn)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	text := read.Text
 	pool, found := x509.NewCertPool(), 0
@@ -80,15 +87,15 @@ func readAuthorities(path string, warn func(string)) (*x509.CertPool, error) {
 		}
 		one, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, fmt.Errorf("%s: part %d is not a certificate: %w", path, found+1, err)
+			return nil, nil, fmt.Errorf("%s: part %d is not a certificate: %w", path, found+1, err)
 		}
 		pool.AddCert(one)
 		found++
 	}
 	if found == 0 {
-		return nil, fmt.Errorf("%s holds no certificate in PEM form", path)
+		return nil, nil, fmt.Errorf("%s holds no certificate in PEM form", path)
 	}
-	return pool, nil
+	return pool, read.Text, nil
 }
 
 // config returns the configuration of a listener that always shows the newest
@@ -135,14 +142,38 @@ func (d *Daemon) renew(c config.Daemon) (commit func() []string, err error) {
 }
 
 // exchange replaces the certificate, and reports whether the new one differs. Whether
-// there is TLS at all is decided at the start.
+// there is TLS at all is decided at the start. If an authority was taken away, the requests
+// of those who showed a certificate end, and trusts decides about them anew.
 func (c *certificate) exchange(next *shownCertificate) bool {
 	before := c.current.Load()
 	if before == nil || next == nil {
 		return false
 	}
+	both := next.tls.ClientCAs.Clone()
+	both.AppendCertsFromPEM(before.authorities)
+	kept := both.Equal(next.tls.ClientCAs)
+	if kept {
+		next.trusted, next.distrust = before.trusted, before.distrust
+	}
 	c.current.Store(next)
+	if !kept {
+		before.distrust()
+	}
 	return !bytes.Equal(before.tls.Certificates[0].Certificate[0], next.tls.Certificates[0].Certificate[0])
+}
+
+// trusts returns a context that lasts until an authority is taken away, if one of those in
+// force has signed the client certificate of a connection, and else nil.
+func (c *certificate) trusts(shown *tls.ConnectionState) context.Context {
+	now, between := c.current.Load(), x509.NewCertPool()
+	for _, one := range shown.PeerCertificates[1:] {
+		between.AddCert(one)
+	}
+	_, err := shown.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: now.tls.ClientCAs, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	if err != nil {
+		return nil
+	}
+	return now.trusted
 }
 
 // expiresSoon is how long before the certificate ends the daemon begins to warn, once a

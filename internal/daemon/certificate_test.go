@@ -9,11 +9,14 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"io"
 	"math/big"
 	"net"
+	"net/http"
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -192,6 +195,98 @@ func TestTLS(t *testing.T) {
 		}
 		_ = os.WriteFile(a.path("server.key"), keep, 0o600)
 		_ = os.Chmod(a.path("server.key"), 0o600)
+	}
+}
+
+// Whom an authority has signed loses what is open when the authority is taken away, and
+// keeps it when another one comes.
+func TestAnAuthorityIsTakenAway(t *testing.T) {
+	a, next := newAuthority(t), newAuthority(t)
+	a.sign(t, "server", "gpu-box", time.Now().Add(time.Hour))
+	a.sign(t, "node7", "node7", time.Now().Add(time.Hour))
+	p, address := secured(t, a)
+	local, _ := p.start(t)
+	server, err := os.ReadFile(a.path("ca.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := os.ReadFile(next.path("ca.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := tls.LoadX509KeyPair(a.path("node7.pem"), a.path("node7.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(server)
+	node7 := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted, Certificates: []tls.Certificate{own}}}}
+	t.Cleanup(node7.CloseIdleConnections)
+	get := func(path string) *http.Response {
+		t.Helper()
+		resp, err := node7.Get("https://" + address + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = resp.Body.Close() })
+		return resp
+	}
+	status := func() int {
+		t.Helper()
+		resp := get("/api/whoami")
+		_, _ = io.Copy(io.Discard, resp.Body) // the connection stays open
+		return resp.StatusCode
+	}
+	events := get("/api/events?follow=true")
+	for _, c := range []struct {
+		authorities []byte
+		want        int
+	}{{append(slices.Clone(other), server...), http.StatusOK}, {other, http.StatusUnauthorized}} {
+		if before := status(); before != http.StatusOK {
+			t.Fatalf("before a reload: %d", before)
+		}
+		if err := os.WriteFile(a.path("ca.pem"), c.authorities, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := local.ReloadConfig(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := status(); got != c.want {
+			t.Fatalf("answered with %d, want %d", got, c.want)
+		}
+	}
+	if _, err := io.Copy(io.Discard, events.Body); err != nil { // until it ends
+		t.Error(err)
+	}
+}
+
+// One more authority ends nothing that is open.
+func TestAnAuthorityIsAdded(t *testing.T) {
+	a, next := newAuthority(t), newAuthority(t)
+	a.sign(t, "server", "gpu-box", time.Now().Add(time.Hour))
+	with := func(authorities ...*authority) *shownCertificate {
+		t.Helper()
+		var text []byte
+		for _, each := range authorities {
+			text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: each.cert.Raw})...)
+		}
+		if err := os.WriteFile(a.path("all.pem"), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := readCertificate(config.Daemon{TLSCert: a.path("server.pem"), TLSKey: a.path("server.key"), TLSClientCA: a.path("all.pem")}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	first := with(a)
+	var c certificate
+	c.current.Store(first)
+	if c.exchange(with(next, a)); first.trusted.Err() != nil {
+		t.Error("it ended when an authority was added")
+	}
+	if c.exchange(with(next)); first.trusted.Err() == nil {
+		t.Error("it stands after its authority was taken away")
 	}
 }
 

@@ -457,7 +457,7 @@ func (d *Daemon) letGo(callers func()) {
 
 // doorkeeper returns a doorkeeper that identifies callers by what the kernel says.
 func (d *Daemon) doorkeeper() doorkeeper.Doorkeeper {
-	return doorkeeper.Doorkeeper{Kernel: d.kernel, Processes: d.processes, Names: d.users, Rules: d.rules.Load, Tokens: d.tokens, Sessions: d.sessions, Tries: d.tries, Limits: d.limits.Load, Named: d.shown.named,
+	return doorkeeper.Doorkeeper{Kernel: d.kernel, Processes: d.processes, Names: d.users, Rules: d.rules.Load, Tokens: d.tokens, Sessions: d.sessions, Tries: d.tries, Limits: d.limits.Load, Named: d.shown.named, Trusts: d.shown.trusts,
 		Issued: func(token string, now time.Time) (time.Time, error) { return d.issued.Load().check(token, now) }}
 }
 

@@ -132,7 +132,7 @@ type Caller struct {
 	known func() (access.Caller, *access.Rules)
 
 	shown       atomic.Pointer[tokenShown] // the last token that it showed; nil if none
-	certificate atomic.Pointer[Caller]     // the caller as the holder of its certificate; nil until it shows one
+	certificate atomic.Pointer[tokenShown] // its certificate; nil until it shows one
 
 	secure  bool                         // the connection has TLS
 	port    atomic.Pointer[string]       // the port that the browser last asked for; nil if none

@@ -8,10 +8,26 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
 )
+
+// What a certificate opened ends with it, as what a token opened does.
+func TestRequestsEndWithTheirCertificate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keeper := Doorkeeper{Rules: func() *access.Rules { return &access.Rules{} }}
+		h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		leaf := &x509.Certificate{Subject: pkix.Name{CommonName: "node7"}, NotAfter: time.Now().Add(time.Hour)}
+		r := httptest.NewRequest("GET", "/api/events?follow=true", nil)
+		r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf}}}
+		keeper.withCertificate(httptest.NewRecorder(), r, &Caller{door: access.TCP}, h, refuser(h))
+		if now := time.Now(); !now.Equal(leaf.NotAfter) {
+			t.Errorf("it ended %v after the certificate", now.Sub(leaf.NotAfter))
+		}
+	})
+}
 
 // A connection can outlive the certificate that was shown on it, and an authority
 // may sign any name.

@@ -8,6 +8,7 @@ package doorkeeper
 import (
 	"context"
 	"crypto/subtle"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -43,6 +44,11 @@ type Doorkeeper struct {
 	// Named reports whether the certificate of the daemon is for a host. It is nil if
 	// the certificate is for no host.
 	Named func(host string) bool
+
+	// Trusts returns a context that lasts until an authority is taken away, if one of those
+	// in force has signed the client certificate of a connection, and else nil. If it is nil,
+	// those of the handshake stay in force.
+	Trusts func(*tls.ConnectionState) context.Context
 
 	// Issued checks a token that a cluster issued for its driver on this machine, and
 	// returns when it expires. The errors are those of package bound. It is nil if the
@@ -174,7 +180,7 @@ func probes(r *http.Request) bool {
 	}
 }
 
-// tokenShown is a token that a caller showed, and the caller as its holder.
+// tokenShown is a token or a certificate that a caller showed, and the caller as its holder.
 type tokenShown struct {
 	tokens.Shown
 	remembered
@@ -266,13 +272,13 @@ func (d Doorkeeper) find(secret string, now time.Time) (tokens.Shown, error) {
 	return tokens.Shown{Credential: access.Credential{Kind: access.Token, Name: access.ClusterToken, Role: access.Operator}, Expires: expires, Standing: context.Background()}, nil
 }
 
-// stands reports whether the token is still valid.
+// stands reports whether the token, or the certificate, is still valid.
 func (s *tokenShown) stands(now time.Time) bool {
 	return s.Standing.Err() == nil && (s.Expires.IsZero() || now.Before(s.Expires))
 }
 
-// until returns a context that also ends when the token is revoked or expires. The
-// streams and the waiting requests of its holder end with it.
+// until returns a context that also ends when the token or the certificate is revoked or
+// expires. The streams and the waiting requests of its holder end with it.
 func (s *tokenShown) until(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	revoked := context.AfterFunc(s.Standing, func() { cancel(tokens.ErrRevoked) })
@@ -391,7 +397,8 @@ func isLoopback(hostport string) bool {
 
 // withCertificate serves or refuses a request over a connection on which the caller
 // showed a client certificate. It returns false if the caller showed none. The server
-// has checked who signed the certificate; a connection can outlive it.
+// has checked who signed the certificate; a connection can outlive it, and the trust in
+// its authority.
 func (d Doorkeeper) withCertificate(w http.ResponseWriter, r *http.Request, c *Caller, h http.Handler, refuse refusing) bool {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 || c == nil {
 		return false
@@ -407,13 +414,24 @@ func (d Doorkeeper) withCertificate(w http.ResponseWriter, r *http.Request, c *C
 			"The client certificate names nobody: its common name must have 1 to 64 printable characters. Nothing was changed."))
 		return true
 	}
-	holder := c.certificate.Load()
-	if holder == nil { // all requests of a connection show the same one
-		holder = c.showing(access.Credential{Kind: access.Certificate, Name: name}, d.Rules)
-		c.certificate.Store(holder)
-		c.showed(holder)
+	s := c.certificate.Load()
+	if s == nil || s.Standing.Err() != nil { // all requests of a connection show the same one
+		standing := context.Background()
+		if d.Trusts != nil {
+			standing = d.Trusts(r.TLS)
+		}
+		if standing == nil {
+			refuse(w, r, problems.New(http.StatusUnauthorized, "certificate_not_trusted", "The daemon no longer trusts the authority of this client certificate: connect again with another one. Nothing was changed."))
+			return true
+		}
+		given := access.Credential{Kind: access.Certificate, Name: name}
+		s = &tokenShown{tokens.Shown{Credential: given, Expires: shown.NotAfter, Standing: standing}, remembered{caller: c.showing(given, d.Rules)}}
+		c.certificate.Store(s)
+		c.showed(s.caller)
 	}
-	h.ServeHTTP(w, r.WithContext(With(r.Context(), holder)))
+	ctx, stop := s.until(r.Context())
+	defer stop()
+	h.ServeHTTP(w, r.WithContext(With(ctx, s.caller)))
 	return true
 }
 
