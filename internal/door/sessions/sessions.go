@@ -38,12 +38,12 @@ const (
 	// MostOfOne limits the sessions of one owner. The session that was unused for the
 	// longest time makes room for another.
 	MostOfOne = 32
-	// Most limits the sessions of all owners. One of the owner with the most makes room
-	// for another: somebody may be many owners.
+	// Most limits the sessions of all owners, of whom those that may be the same person
+	// have half. One of the owner with the most makes room for another.
 	Most = 1024
 
 	mostCodesOfOne = 8
-	mostCodes      = 1024
+	mostCodes      = 1024 // also half for those that may be the same person
 )
 
 // The reasons to refuse a secret or a code.
@@ -57,7 +57,7 @@ var (
 var ErrMissing = errors.New("there is no session with this id")
 
 // ErrFull means that the limit of codes is reached.
-var ErrFull = fmt.Errorf("there are %d links for signing in that nobody has used, which is the most: wait a minute", mostCodes)
+var ErrFull = errors.New("there are as many links for signing in that nobody has used as there may be: wait a minute")
 
 // Owner describes who made a session.
 type Owner struct {
@@ -85,6 +85,10 @@ func (o *Owner) Object() access.Object {
 	}
 	return access.Of(access.SignedIn, access.NoUID, access.TokenUser(o.Token))
 }
+
+// mayBeMany reports whether one person may be many such owners: somebody with a range of
+// user ids for containers makes a session as each of them, or shows a token as each.
+func (o *Owner) mayBeMany() bool { return o.UID.Known() && o.Place != access.Here }
 
 // same reports whether two sessions belong to the same owner.
 func (o *Owner) same(other *Owner) bool { return o.UID == other.UID && o.Proof == other.Proof }
@@ -134,8 +138,11 @@ func (s *Sessions) Issue(o Owner, now time.Time) (made string, ends time.Time, e
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.codes = slices.DeleteFunc(s.codes, func(c code) bool { return !now.Before(c.ends) })
-	of := 0
+	of, many := 0, 0
 	for i := len(s.codes) - 1; i >= 0; i-- {
+		if s.codes[i].mayBeMany() {
+			many++
+		}
 		if !s.codes[i].same(&o) {
 			continue
 		}
@@ -143,7 +150,7 @@ func (s *Sessions) Issue(o Owner, now time.Time) (made string, ends time.Time, e
 			s.codes = slices.Delete(s.codes, i, i+1)
 		}
 	}
-	if len(s.codes) >= mostCodes {
+	if len(s.codes) >= mostCodes || o.mayBeMany() && many >= mostCodes/2 {
 		return "", time.Time{}, ErrFull
 	}
 	made, ends = secret.New(), now.Add(CodeLife)
@@ -182,10 +189,10 @@ func (s *Sessions) Begin(o Owner, now time.Time, confirm func(Session) error) (m
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.prune(now)
-	if s.count(&o) >= MostOfOne || len(s.byHash) >= Most {
+	if full := o.mayBeMany() && s.count((*Owner).mayBeMany) >= Most/2; full || s.count(o.same) >= MostOfOne || len(s.byHash) >= Most {
 		last := s.oldest(&o)
 		if last == nil {
-			last = s.spare()
+			last = s.spare(full)
 		}
 		s.remove(last)
 	}
@@ -288,10 +295,10 @@ func (s *Sessions) prune(now time.Time) {
 	}
 }
 
-// count returns how many sessions an owner has. The caller holds mu.
-func (s *Sessions) count(o *Owner) (n int) {
+// count returns how many sessions have such owners. The caller holds mu.
+func (s *Sessions) count(such func(*Owner) bool) (n int) {
 	for _, e := range s.byHash {
-		if e.same(o) {
+		if such(&e.Owner) {
 			n++
 		}
 	}
@@ -310,8 +317,8 @@ func (s *Sessions) oldest(o *Owner) (last *entry) {
 }
 
 // spare returns the session that was unused for the longest time of those of an owner with
-// the most. The caller holds mu.
-func (s *Sessions) spare() (last *entry) {
+// the most, or of those of owners that may be the same person. The caller holds mu.
+func (s *Sessions) spare(many bool) (last *entry) {
 	type owner struct {
 		access.UID
 		proof string
@@ -322,6 +329,9 @@ func (s *Sessions) spare() (last *entry) {
 	}
 	count := func(e *entry) int { return counts[owner{e.UID, e.Proof}] }
 	for _, e := range s.byHash {
+		if many && !e.mayBeMany() {
+			continue
+		}
 		if last == nil || cmp.Or(cmp.Compare(count(last), count(e)), e.older(last)) < 0 {
 			last = e
 		}

@@ -78,7 +78,7 @@ func TestCodes(t *testing.T) {
 func TestEveryoneTogetherHasALimitOfCodes(t *testing.T) {
 	k, now := New(), time.Now()
 	for uid := range mostCodes {
-		if _, _, err := k.Issue(Owner{UID: access.KnownUID(uid)}, now); err != nil {
+		if _, _, err := k.Issue(Owner{UID: access.KnownUID(uid), Place: access.Here}, now); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -157,14 +157,40 @@ func TestSessionsAreBounded(t *testing.T) {
 		e := &entry{Session{ID: fmt.Sprint(i), Owner: Owner{UID: access.KnownUID(2000 + i)}, Begun: now, Used: now}, secret.Keep(secret.Of(fmt.Sprint(i)))}
 		k.byHash[e.Hash] = e
 	}
-	if _, _, err := k.Begin(ops, now, yes); err != nil || len(k.List(now)) != Most || k.count(&ann) != MostOfOne-1 {
-		t.Errorf("one more: %v, and ann has %d", err, k.count(&ann))
+	if _, _, err := k.Begin(ops, now, yes); err != nil || len(k.List(now)) != Most || k.count(ann.same) != MostOfOne-1 {
+		t.Errorf("one more: %v, and ann has %d", err, k.count(ann.same))
 	}
 	if _, err := k.Check(kept, now); err != nil {
 		t.Errorf("the session that is used was pushed out: %v", err)
 	}
 	if _, _, err := k.Begin(bob, now, yes); err != nil || len(k.List(now)) != Most {
 		t.Errorf("who has one may exchange it: %v", err)
+	}
+}
+
+// Somebody with a range of user ids for containers takes no place of those who have one:
+// neither with links nor with a token.
+func TestManyOwnersOfOnePerson(t *testing.T) {
+	k, now := New(), time.Date(2026, 11, 16, 8, 0, 0, 0, time.UTC)
+	first, _ := begin(t, k, ann, now)
+	second, _ := begin(t, k, ann, now)
+	for i := range 2 * Most {
+		o := Owner{UID: access.KnownUID(100000 + i), Place: access.Elsewhere}
+		if i%2 == 0 {
+			o.Token, o.Proof, o.Place = ops.Token, ops.Proof, access.Unknown
+		}
+		if _, _, err := k.Issue(o, now); (err != nil) != (i >= mostCodes/2) {
+			t.Fatalf("link %d: %v", i, err)
+		}
+		begin(t, k, o, now.Add(time.Minute))
+	}
+	if _, _, err := k.Issue(ann, now); err != nil {
+		t.Error(err)
+	}
+	for _, secret := range []string{first, second} {
+		if _, err := k.Check(secret, now); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
