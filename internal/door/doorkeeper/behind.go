@@ -29,11 +29,8 @@ func (d Doorkeeper) Behind(who api.FrontWho, now time.Time) (api.FrontCaller, er
 	if byProcess && who.Inode != 0 {
 		p = d.Kernel.Find(p)
 	}
-	a := d.identity(rules, p, "").Actor
-	caller := api.FrontCaller{User: a.User, Role: a.Role.String(), Socket: byProcess}
-	if names, can := d.Names.(interface{ Settled(uid int) bool }); can && caller.User == strconv.Itoa(uid) {
-		caller.Unnamed = !names.Settled(uid)
-	}
+	a, named := d.identity(rules, p, "")
+	caller := api.FrontCaller{User: a.User, Role: a.Role.String(), Socket: byProcess, Unnamed: !named}
 	if a.UID == access.NoUID { // root of a container
 		caller.User = strconv.Itoa(uid)
 	}

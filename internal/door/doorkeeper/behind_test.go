@@ -1,7 +1,9 @@
 package doorkeeper
 
 import (
+	"cmp"
 	"errors"
+	"os/user"
 	"strconv"
 	"strings"
 	"testing"
@@ -56,6 +58,28 @@ func TestTokensBehindTheFront(t *testing.T) {
 type slowNames struct{ passwd }
 
 func (slowNames) Settled(int) bool { return false }
+
+// A connection outlives the moment in which its user had no name.
+func TestANameThatComesLate(t *testing.T) {
+	answers := map[int]string{}
+	keeper := Doorkeeper{Names: late{answers}, Rules: func() *access.Rules { return none }}
+	c := keeper.Caller(access.Peer{Caller: access.Caller{Door: access.Socket, UID: access.KnownUID(1001), Place: access.Here}}, "")
+	for _, want := range []string{"1001", "ada", "ada"} {
+		if got := c.Identity().User; got != want {
+			t.Errorf("the caller is %s, want %s", got, want)
+		}
+		answers[1001] = "ada"
+	}
+}
+
+// late is a user database whose answers come late.
+type late struct{ answers map[int]string }
+
+func (l late) Of(uid int) string { return cmp.Or(l.answers[uid], strconv.Itoa(uid)) }
+
+func (l late) Settled(uid int) bool { return l.answers[uid] != "" }
+
+func (late) AccountOf(name string) (int, []int, error) { return 0, nil, user.UnknownUserError(name) }
 
 func TestAUserWithoutANameBehindTheFront(t *testing.T) {
 	for _, c := range []struct {

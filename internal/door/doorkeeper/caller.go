@@ -82,11 +82,11 @@ func (d Doorkeeper) caller(p access.Peer, address, boot string) *Caller {
 		rules:    d.Limits,
 		groups:   func(locate func() access.Peer) []int { return d.groups(settled(), locate) },
 		known:    func() (access.Caller, *access.Rules) { return settled().Caller, d.Rules() },
-		standing: underRules(d.Rules, func(r *access.Rules) access.Actor { p := settled(); return r.Actor(&p.Caller) }),
-		resolve: underRules(d.Rules, func(r *access.Rules) Identity {
-			who := d.identity(r, settled(), boot)
+		standing: underRules(d.Rules, func(r *access.Rules) (access.Actor, bool) { p := settled(); return r.Actor(&p.Caller), true }),
+		resolve: underRules(d.Rules, func(r *access.Rules) (Identity, bool) {
+			who, named := d.identity(r, settled(), boot)
 			who.Address = address
-			return who
+			return who, named
 		}),
 		locate: sync.OnceValue(func() access.Peer {
 			if p := settled(); p.PID != 0 {
@@ -98,8 +98,8 @@ func (d Doorkeeper) caller(p access.Peer, address, boot string) *Caller {
 }
 
 // underRules returns a function that calls compute again only if the rules have changed
-// since the last call.
-func underRules[T any](rules func() *access.Rules, compute func(*access.Rules) T) func() T {
+// since the last call, or if the last answer was not to be kept.
+func underRules[T any](rules func() *access.Rules, compute func(*access.Rules) (found T, keep bool)) func() T {
 	type kept struct {
 		rules *access.Rules
 		value T
@@ -110,9 +110,11 @@ func underRules[T any](rules func() *access.Rules, compute func(*access.Rules) T
 		if k := last.Load(); k != nil && k.rules == now {
 			return k.value
 		}
-		k := &kept{now, compute(now)}
-		last.Store(k)
-		return k.value
+		found, keep := compute(now)
+		if keep {
+			last.Store(&kept{now, found})
+		}
+		return found
 	}
 }
 
@@ -219,21 +221,26 @@ func IdentityFor(a access.Actor) Identity {
 	return Identity{a, lease.Holder{UID: a.UID, User: a.User}}
 }
 
-// identity returns the identity of a peer.
-func (d Doorkeeper) identity(r *access.Rules, p access.Peer, boot string) Identity {
+// identity returns the identity of a peer, and whether its name is settled: a number for
+// want of an answer of the user database is not.
+func (d Doorkeeper) identity(r *access.Rules, p access.Peer, boot string) (who Identity, named bool) {
 	a := r.Actor(&p.Caller)
+	named = true
 	if a.User == "" {
-		a.User = strconv.Itoa(a.UID)
+		number := strconv.Itoa(a.UID)
+		a.User = number
 		if d.Names != nil {
+			named = d.Names.Settled(a.UID) // first: the answer may come in between
 			a.User = d.Names.Of(a.UID)
+			named = named || a.User != number
 		}
 	}
-	who := IdentityFor(a)
+	who = IdentityFor(a)
 	if p.PID != 0 && p.Door == access.Socket && a.Role >= access.User {
 		h := &who.Holder
 		h.PID, h.Start, h.Boot, h.Name = p.PID, p.Start, boot, p.Name
 	}
-	return who
+	return who, named
 }
 
 // stranger returns the actor for an unknown caller.

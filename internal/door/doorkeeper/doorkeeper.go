@@ -70,6 +70,9 @@ type Kernel interface {
 type Names interface {
 	// Of returns the name of a user, or the number if it finds no name in time.
 	Of(uid int) string
+	// Settled reports whether that is what the user database has said, and not a number for
+	// want of an answer.
+	Settled(uid int) bool
 	// AccountOf returns the id and the groups of a user. The error passes if the user
 	// database does not answer; else nobody has the name.
 	AccountOf(name string) (uid int, groups []int, err error)
@@ -306,11 +309,11 @@ func (c *Caller) showing(credential access.Credential, rules func() *access.Rule
 		holder.port.Store(c.port.Load())
 	}
 	holder.known = func() (access.Caller, *access.Rules) { return from, rules() }
-	holder.standing = underRules(rules, func(r *access.Rules) access.Actor { return r.Actor(&from) })
-	holder.resolve = underRules(rules, func(r *access.Rules) Identity {
+	holder.standing = underRules(rules, func(r *access.Rules) (access.Actor, bool) { return r.Actor(&from), true })
+	holder.resolve = underRules(rules, func(r *access.Rules) (Identity, bool) {
 		who := IdentityFor(r.Actor(&from))
 		who.Address = holder.address
-		return who
+		return who, true
 	})
 	return holder
 }

@@ -280,16 +280,16 @@ func (d Doorkeeper) asUser(c *Caller, o *sessions.Owner) *Caller {
 		door: c.door, boot: c.boot, uid: c.uid, address: c.address, secure: c.secure, locate: c.locate, rules: c.rules,
 		groups: func(func() access.Peer) []int { return o.Groups },
 		known:  func() (access.Caller, *access.Rules) { return known(), d.Rules() },
-		standing: underRules(d.Rules, func(r *access.Rules) access.Actor {
+		standing: underRules(d.Rules, func(r *access.Rules) (access.Actor, bool) {
 			from := known()
 			a := r.Actor(&from)
 			a.Address = c.address
-			return a
+			return a, true
 		}),
-		resolve: underRules(d.Rules, func(r *access.Rules) Identity {
-			who := d.identity(r, access.Peer{Caller: known()}, c.boot)
+		resolve: underRules(d.Rules, func(r *access.Rules) (Identity, bool) {
+			who, named := d.identity(r, access.Peer{Caller: known()}, c.boot)
 			who.Address = c.address
-			return who
+			return who, named
 		}),
 	}
 	holder.port.Store(c.port.Load())

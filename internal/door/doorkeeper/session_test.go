@@ -651,6 +651,8 @@ func (p passwd) Of(uid int) string {
 	return strconv.Itoa(uid)
 }
 
+func (passwd) Settled(int) bool { return true }
+
 func (p passwd) AccountOf(name string) (int, []int, error) {
 	uid, known := p[name]
 	if !known {
@@ -663,6 +665,7 @@ func (p passwd) AccountOf(name string) (int, []int, error) {
 type away struct{}
 
 func (away) Of(uid int) string { return strconv.Itoa(uid) }
+func (away) Settled(int) bool  { return false }
 func (away) AccountOf(string) (int, []int, error) {
 	return 0, nil, later.Because(errors.New("the user database does not answer"), 0)
 }

@@ -159,5 +159,6 @@ func (d Doorkeeper) ActorOf(s *sessions.Session) access.Actor {
 			from.Shown = shown.Credential
 		}
 	}
-	return d.identity(d.Rules(), access.Peer{Caller: from}, "").Actor
+	who, _ := d.identity(d.Rules(), access.Peer{Caller: from}, "")
+	return who.Actor
 }

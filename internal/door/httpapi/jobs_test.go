@@ -285,7 +285,8 @@ func TestSubmitSaysThatAStartIsUnknown(t *testing.T) {
 // oneUser is a user database with one user, ada.
 type oneUser struct{ uid int }
 
-func (o oneUser) Of(int) string { return "ada" }
+func (o oneUser) Of(int) string    { return "ada" }
+func (o oneUser) Settled(int) bool { return true }
 func (o oneUser) AccountOf(name string) (int, []int, error) {
 	if name != "ada" {
 		return 0, nil, osuser.UnknownUserError(name)
