@@ -15,7 +15,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 )
 
@@ -163,11 +162,8 @@ func (c *Client) backOff(ctx context.Context, failures int, why error) error {
 
 // isPermanent reports whether another attempt would fail in the same way.
 func isPermanent(err error) bool {
-	if problem := (*api.Problem)(nil); errors.As(err, &problem) {
-		return problem.Status < 500
-	}
 	bad := (*badEventError)(nil)
-	return errors.As(err, &bad)
+	return isRefusal(err) || errors.As(err, &bad)
 }
 
 // badEventError is an event that arrived complete and cannot be decoded.

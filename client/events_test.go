@@ -241,6 +241,9 @@ func TestEventsStopWithTheContext(t *testing.T) {
 func TestPermanent(t *testing.T) {
 	for err, want := range map[error]bool{
 		&api.Problem{Status: 400}:   true,
+		&api.Problem{Status: 401}:   true,
+		&api.Problem{Status: 408}:   false,
+		&api.Problem{Status: 429}:   false,
 		&api.Problem{Status: 503}:   false,
 		&badEventError{}:            true,
 		errors.New("reset by peer"): false,
