@@ -62,7 +62,7 @@ func (c *Client) Of(user string) *Client {
 // Both clients share their connections; close the first one.
 func (c *Client) For(agent string) *Client {
 	acting := *c
-	acting.agent = agent
+	acting.agent, acting.streams = agent, nil // a stream says nobody's name
 	return &acting
 }
 

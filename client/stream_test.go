@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -91,6 +92,30 @@ func until(f *far) {
 	if frame, err := f.in.Next(); err == nil {
 		f.t.Errorf("an unexpected call: %+v", frame)
 	}
+}
+
+// A stream cannot say for which program a call is made.
+func TestCallsForAProgramNameIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := streaming(t, func(f *far) {
+			got, _ := f.next()
+			f.answer(wire.Done, got.Number, `{"id":"a"}`)
+			until(f)
+		})
+		agent := ""
+		c.http.Transport = Through(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			agent = r.Header.Get("Berth-Agent")
+			_, _ = io.WriteString(w, `{"id":"a"}`)
+		}))
+		for _, each := range []*Client{c, c.For("helper")} {
+			if _, err := each.Release(t.Context(), "a", 7); err != nil {
+				t.Error(err)
+			}
+		}
+		if agent != "helper" {
+			t.Errorf("it acts for %q", agent)
+		}
+	})
 }
 
 func TestStreamCalls(t *testing.T) {
