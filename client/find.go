@@ -41,7 +41,7 @@ func (o Options) withEnv(env func(string) string) (Options, error) {
 		if err != nil {
 			return o, err
 		}
-		o.Token = token
+		o.Token, o.TokenFile = token, path
 	}
 	if o.Token == "" && o.TokenFile == "" && o.URL != "" {
 		o.Token = env("BERTH_TOKEN")

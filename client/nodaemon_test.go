@@ -132,8 +132,8 @@ func TestTokenFile(t *testing.T) {
 			got, err := place.withEnv(func(name string) string {
 				return map[string]string{"BERTH_TOKEN_FILE": path, "BERTH_TOKEN": "other"}[name]
 			})
-			if (err == nil) != (want != "") || err == nil && got.Token != want {
-				t.Errorf("%q is the token %q, %v", text, got.Token, err)
+			if (err == nil) != (want != "") || err == nil && (got.Token != want || got.TokenFile != path) {
+				t.Errorf("%q is the token %q of %q, %v", text, got.Token, got.TokenFile, err)
 			}
 		}
 	}
