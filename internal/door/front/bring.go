@@ -57,11 +57,10 @@ func (f *Front) enter(ctx context.Context, name, user string, waits func()) (non
 	}
 	waits()
 	s.waiting++
-	use := s.uses.of(user)
-	use.waiting++
+	waited := s.uses.wait(user)
 	defer func() {
 		s.waiting--
-		use.waiting--
+		waited()
 		t.changed(s)
 	}()
 	timeout := startTimeout

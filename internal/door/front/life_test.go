@@ -243,6 +243,26 @@ func TestOneUserHasHalf(t *testing.T) {
 	}
 }
 
+// However many others call, each has half, and is told of its own requests.
+func TestOneOfManyUsersHasHalf(t *testing.T) {
+	f := newFront(Options{Log: slog.New(slog.DiscardHandler)}, peercred.New(process.Proc()))
+	f.table.learn([]api.FrontService{{Name: "chat", State: "ready", Epoch: 1, MaxOpen: 100}}, f.connect)
+	for i := range 30 {
+		if _, refused := f.enter(t.Context(), "chat", fmt.Sprint("u", i), func() {}); refused != nil {
+			t.Fatal(refused)
+		}
+	}
+	in := 0
+	for range 100 {
+		if _, refused := f.enter(t.Context(), "chat", "eve", func() {}); refused == nil {
+			in++
+		}
+	}
+	if _, refused := f.enter(t.Context(), "chat", "ada", func() {}); in != 50 || refused != nil {
+		t.Errorf("eve has %d, and ada is answered with %v", in, refused)
+	}
+}
+
 func TestNobodyWaitsAnyMore(t *testing.T) {
 	for _, size := range []int{0, 100, 1 << 20} {
 		t.Run(strconv.Itoa(size), func(t *testing.T) { testNobodyWaits(t, strings.NewReader(strings.Repeat("x", size))) })

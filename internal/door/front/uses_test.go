@@ -58,10 +58,26 @@ func TestUses(t *testing.T) {
 	if n := len(got.Callers); n != mostUsers+1 || got.Callers[0].User != "" || got.Callers[0].Open != 100-mostUsers || math.Abs(got.Callers[0].Seconds-(100-mostUsers)) > 1e-6 {
 		t.Errorf("%d callers, the first of them %+v", n, got.Callers[0])
 	}
+	if n := u.has("c050"); n != 1 {
+		t.Errorf("one of them has %d requests", n)
+	}
 	for _, one := range all {
 		u.end(one, now)
 	}
 	expect()
+	// Those who have come and gone are kept apart no longer than until there are many.
+	for i := range 100 {
+		u.end(u.begin(fmt.Sprint(i), now), pass(1))
+	}
+	for i := range 100 {
+		u.wait(fmt.Sprint("w", i))()
+	}
+	if len(u.by) > mostUsers+1 {
+		t.Errorf("%d users are kept", len(u.by))
+	}
+	if got := u.report("chat", now); len(got.Callers) != mostUsers+1 || got.Callers[0].User != "" || got.Callers[0].Seconds != 100-mostUsers {
+		t.Errorf("%+v", got)
+	}
 }
 
 // The daemon hears who uses a service, by who they are and not by what their headers say,
