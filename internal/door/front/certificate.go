@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"sync"
@@ -20,22 +21,24 @@ const lookAgain = 10 * time.Second
 // they changed.
 type certificate struct {
 	cert, key string // files
+	log       *slog.Logger
 
 	mu      sync.Mutex // guards what follows
 	pair    *tls.Certificate
 	changed time.Time // of the certificate's file
 	looked  time.Time
+	told    time.Time // the change that could not be read, of which the log has been told
 }
 
 // newCertificate reads a certificate. It returns nil if the settings name none.
-func newCertificate(s api.FrontSettings) (*certificate, error) {
+func newCertificate(s api.FrontSettings, log *slog.Logger) (*certificate, error) {
 	if s.TLSCert == "" && s.TLSKey == "" {
 		return nil, nil
 	}
 	if s.TLSCert == "" || s.TLSKey == "" {
 		return nil, errors.New("TLS needs a certificate and its key: set front.tls_cert and front.tls_key")
 	}
-	c := &certificate{cert: s.TLSCert, key: s.TLSKey}
+	c := &certificate{cert: s.TLSCert, key: s.TLSKey, log: log}
 	return c, c.read()
 }
 
@@ -61,14 +64,18 @@ func (c *certificate) read() error {
 	return nil
 }
 
-// current returns the certificate to show. Files that cannot be read change nothing.
+// current returns the certificate to show. Files that cannot be read change nothing, and
+// the log is told once for each change.
 func (c *certificate) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now := time.Now(); now.Sub(c.looked) >= lookAgain {
 		c.looked = now
 		if info, err := os.Stat(c.cert); err == nil && !info.ModTime().Equal(c.changed) {
-			_ = c.read()
+			if err := c.read(); err != nil && !info.ModTime().Equal(c.told) {
+				c.told = info.ModTime()
+				c.log.Error("the front goes on with the certificate that it has, until that ends", "error", err)
+			}
 		}
 	}
 	return c.pair, nil

@@ -169,7 +169,7 @@ func (f *Front) listen(ctx, hurry context.Context, o Options, s api.FrontSetting
 		return nil
 	}
 	f.hosts = hostsOf(s.Listen)
-	secure, err := newCertificate(s)
+	secure, err := newCertificate(s, f.log)
 	if err != nil {
 		return err
 	}
