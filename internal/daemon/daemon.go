@@ -161,6 +161,7 @@ type entrance struct {
 	issued    atomic.Pointer[issued] // tokens of a cluster
 	listening atomic.Pointer[string] // address on TCP; nil if there is none
 	unheard   atomic.Pointer[string] // why the daemon does not listen on TCP although it should; nil if it does
+	asides    asides                 // what /readyz says of damaged files
 	ungiven   *ownSocket             // the socket until its group is known; belongs to findAccounts after the start
 	streams   sync.WaitGroup         // open lease streams
 }

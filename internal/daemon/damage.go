@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -47,9 +48,27 @@ func (n *news) tellDamage(list ...*file.Damage) {
 	}
 }
 
-// damaged lists the damaged files that are kept in the state folder until somebody has
-// looked at them and removes them.
-func (d *Daemon) damaged() (list []string) {
+// asides has the damaged files that are kept in the state folder until somebody has looked
+// at them and removes them.
+type asides struct {
+	mu     sync.Mutex // guards what follows
+	looked time.Time
+	list   []string
+}
+
+// damaged lists the damaged files that are kept. Everybody may ask for them, strangers
+// too, so the daemon looks once a second at most.
+func (d *Daemon) damaged() []string {
+	a := &d.asides
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now := time.Now(); now.Sub(a.looked) >= time.Second {
+		a.list, a.looked = d.lookForDamage(), now
+	}
+	return a.list
+}
+
+func (d *Daemon) lookForDamage() (list []string) {
 	state := d.settings.load().Config.Daemon.StateDir
 	list = file.Asides(state)
 	for _, name := range file.Asides(filepath.Join(state, inventory.Events)) {

@@ -144,6 +144,30 @@ var damages = map[string]func(text, other []byte) []byte{
 	"a folder, instead": nil,
 }
 
+// Strangers may ask for damaged files, and so do not make the daemon look for them.
+func TestDamagedFilesAreLookedForNowAndThen(t *testing.T) {
+	p := newPlace(t, "sim:1")
+	d := p.open(t, t.Context())
+	file := filepath.Join(d.settings.load().Config.Daemon.StateDir, inventory.Tokens+".damaged-20261116T080000Z")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if list := d.damaged(); len(list) != 1 {
+		t.Fatalf("%q", list)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	d.asides.looked = time.Now().Add(time.Hour) // a busy machine may take more than a second to come here
+	if list := d.damaged(); len(list) != 1 {
+		t.Error("it looked again at once")
+	}
+	d.asides.looked = time.Time{}
+	if list := d.damaged(); len(list) != 0 {
+		t.Errorf("%q", list)
+	}
+}
+
 // TestDamagedState damages every state file in every way. The daemon starts, tells
 // and keeps the file, or it does not start; and it loses no lease, no token and no
 // drain without a word, and grants nothing that was not granted before.
