@@ -54,6 +54,29 @@ func TestTheLastAnswerAboutAnAccountCounts(t *testing.T) {
 	}
 }
 
+// Who asks for many accounts waits for few: each question that hangs keeps a place, and when
+// none is left, one more would wait in vain.
+func TestADatabaseThatHangsKeepsNobodyForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, answers := New(nil, time.Second), make(chan bool)
+		n.account = func(string) (int, []int, error) { <-answers; return 1000, nil, nil }
+		began := time.Now()
+		for range 200 {
+			if _, _, err := n.AccountOf("ada"); !later.Passes(err) {
+				t.Fatal(err)
+			}
+		}
+		if waited := time.Since(began); waited > maxLookups*time.Second {
+			t.Errorf("it waited %v", waited)
+		}
+		close(answers)
+		synctest.Wait()
+		if uid, _, err := n.AccountOf("ada"); uid != 1000 {
+			t.Errorf("when it answers again: %d, %v", uid, err)
+		}
+	})
+}
+
 // An answer that comes late says nothing about what was asked, and answered, after it.
 func TestALateAnswerTakesNothingBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -42,6 +43,7 @@ type Names struct {
 	lookup func(uid int) (string, error)
 	limit  time.Duration
 	slots  chan struct{} // holds a token for each lookup under way
+	moved  atomic.Int64  // when a lookup last began or ended, in nanoseconds
 
 	account func(name string) (uid int, groups []int, err error) // asks the user database
 
@@ -171,6 +173,7 @@ func (n *Names) start(uid int) *entry {
 	e := n.entry(uid)
 	pending := make(chan struct{})
 	e.pending = pending
+	n.move()
 	go func() {
 		name, err := n.lookup(uid)
 		n.mu.Lock()
@@ -178,6 +181,7 @@ func (n *Names) start(uid int) *entry {
 		e.learn(uid, name, err)
 		e.pending = nil
 		close(pending)
+		n.move()
 		<-n.slots
 	}()
 	return e
@@ -330,18 +334,30 @@ func lookUpAccount(name string) (uid int, groups []int, err error) {
 	return uid, groups, nil
 }
 
+func (n *Names) move() { n.moved.Store(time.Now().UnixNano()) }
+
+// hangs reports whether the user database has answered none of as many lookups as there may
+// be for so long. One more would wait in vain.
+func (n *Names) hangs(limit time.Duration) bool {
+	return len(n.slots) == cap(n.slots) && time.Since(time.Unix(0, n.moved.Load())) >= limit
+}
+
 // Ask asks the user database something, and waits for the answer for a limited time. It
-// returns false if there is none by then.
+// returns false if there is none by then, and at once while the database hangs.
 func Ask[T any](n *Names, limit time.Duration, ask func() T) (answer T, answered bool) {
+	if n.hangs(limit) {
+		return answer, false
+	}
 	enough := time.After(limit)
 	select {
 	case n.slots <- struct{}{}:
 	case <-enough:
 		return answer, false
 	}
+	n.move()
 	found := make(chan T, 1)
 	go func() {
-		defer func() { <-n.slots }()
+		defer func() { n.move(); <-n.slots }()
 		found <- ask()
 	}()
 	select {
