@@ -28,14 +28,13 @@ func (s *server) explain(ctx context.Context, in *body[api.LeaseRequest]) (*answ
 }
 
 type explainQuery struct {
-	ID    string `path:"id" doc:"Id of the lease." maxLength:"512"`
-	User  string `query:"user" doc:"Whose lease it is: login name, uid, token:NAME or cert:NAME. Default: the caller's own, else the only one with this id." maxLength:"256"`
-	Brief bool   `query:"brief" doc:"Leave devices and ranking empty: the text says the most important of them."`
+	Named
+	Brief bool `query:"brief" doc:"Leave devices and ranking empty: the text says the most important of them."`
 }
 
 func (s *server) explainWaiting(ctx context.Context, in *explainQuery) (*answer[api.Explanation], error) {
 	sight := sightOf(ctx)
-	k, err := s.Desk.Leases.Seek(sight.Actor, lease.Name{User: in.User, ID: in.ID})
+	k, err := s.Desk.Leases.Seek(sight.Actor, in.name())
 	if err != nil {
 		return nil, err
 	}

@@ -126,30 +126,19 @@ func (s *server) acquire(ctx context.Context, in *asking[api.LeaseRequest]) (*al
 	return allocatedOf(granted), nil
 }
 
-// The types here repeat the fields of ofLease: the framework does not fill in the fields
-// of an embedded type that is not exported.
 type releaseQuery struct {
-	ID    string `path:"id" doc:"Id of the lease." maxLength:"512"`
-	User  string `query:"user" doc:"Whose lease it is: login name, uid, token:NAME or cert:NAME. Default: the caller's own, else the only one with this id." maxLength:"256"`
+	Named
 	Fence uint64 `query:"fence" doc:"Only if the lease still has this fence."`
 
 	KeepRunning bool `query:"keep_running" doc:"The program of the lease may go on without it. Otherwise, without a fence, the release of a lease that is bound to a process is refused while that process lives, unless it, one of its ancestors or one of its descendants asks."`
 }
 
 func (s *server) release(ctx context.Context, in *releaseQuery) (*answer[api.Ended], error) {
-	ended, err := s.Desk.Leases.Release(ctx, askerOf(ctx), lease.Name{User: in.User, ID: in.ID}, in.Fence, in.KeepRunning)
+	ended, err := s.Desk.Leases.Release(ctx, askerOf(ctx), in.name(), in.Fence, in.KeepRunning)
 	return &answer[api.Ended]{ended}, err
 }
 
-// named has the parameters of a route about one lease: its id and its user.
-type named struct {
-	ID   string `path:"id" doc:"Id of the lease." maxLength:"512"`
-	User string `query:"user" doc:"Whose lease it is: login name, uid, token:NAME or cert:NAME. Default: the caller's own, else the only one with this id." maxLength:"256"`
-}
-
-func (n *named) name() lease.Name { return lease.Name{User: n.User, ID: n.ID} }
-
-func (s *server) trim(ctx context.Context, in *named) (*answer[api.Lease], error) {
+func (s *server) trim(ctx context.Context, in *Named) (*answer[api.Lease], error) {
 	trimmed, err := s.Desk.Leases.Trim(askerOf(ctx), in.name())
 	return &answer[api.Lease]{trimmed}, err
 }
@@ -179,15 +168,14 @@ func (s *server) leases(ctx context.Context, in *Page) (*listed[api.Leases], err
 }
 
 type leaseQuery struct {
-	ID     string   `path:"id" doc:"Id of the lease." maxLength:"512"`
-	User   string   `query:"user" doc:"Whose lease it is: login name, uid, token:NAME or cert:NAME. Default: the caller's own, else the only one with this id." maxLength:"256"`
+	Named
 	Launch bool     `query:"launch" doc:"Add launch, with the environment of a program under the lease. For the user of the lease and operators."`
 	Caps   []string `query:"caps" doc:"The libraries that launch.environment limits, if enforced_by is framework. Default: all that the daemon knows." enum:"cupy,jax,torch"`
 }
 
 func (s *server) lease(ctx context.Context, in *leaseQuery) (*answer[api.Lease], error) {
 	sight := sightOf(ctx)
-	k, err := s.Desk.Leases.Seek(sight.Actor, lease.Name{User: in.User, ID: in.ID})
+	k, err := s.Desk.Leases.Seek(sight.Actor, in.name())
 	if err != nil {
 		return nil, err
 	}

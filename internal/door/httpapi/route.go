@@ -38,10 +38,18 @@ type body[T any] struct{ Body T }
 
 // ofLease has the parameters of a route about one lease, and a body.
 type ofLease[T any] struct {
-	ID   string `path:"id" doc:"Id of the lease." maxLength:"512"`
-	User string `query:"user" doc:"Whose lease it is: login name, uid, token:NAME or cert:NAME. Default: the caller's own, else the only one with this id." maxLength:"256"`
+	Named
 	Body T
 }
+
+// Named has the parameters of a route about one lease: its id and its user. It is exported
+// because the framework fills in the fields of no other embedded type.
+type Named struct {
+	ID   string `path:"id" doc:"Id of the lease." maxLength:"512"`
+	User string `query:"user" doc:"Whose lease it is: login name, uid, token:NAME or cert:NAME. Default: the caller's own, else the only one with this id." maxLength:"256"`
+}
+
+func (n *Named) name() lease.Name { return lease.Name{User: n.User, ID: n.ID} }
 
 // serve serves a route. An error becomes the problem that it means.
 func serve[In, Out any](s *server, op huma.Operation, do func(context.Context, *In) (*Out, error)) {
@@ -65,7 +73,7 @@ func request[B, T any](s *server, op huma.Operation, do func(context.Context, de
 // change serves a route by which a caller asks the desk to change a lease.
 func change[B, T any](s *server, op huma.Operation, do func(context.Context, desk.Caller, lease.Name, B) (T, error)) {
 	serve(s, op, func(ctx context.Context, in *ofLease[B]) (*answer[T], error) {
-		out, err := do(ctx, askerOf(ctx), lease.Name{User: in.User, ID: in.ID}, in.Body)
+		out, err := do(ctx, askerOf(ctx), in.name(), in.Body)
 		return &answer[T]{out}, err
 	})
 }
