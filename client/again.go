@@ -14,6 +14,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 const (
@@ -69,7 +70,7 @@ func persist[T any](ctx context.Context, c *Client, timeout gpu.Opt[float64], as
 		if c.retry != nil && (!turnedAway(err) || time.Since(begun) >= longestPause) {
 			c.retry(why, wait)
 		}
-		if !pause(ctx, wait) {
+		if !when.Pause(ctx, wait) {
 			return answer, fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
 		asked := time.Now()
@@ -99,7 +100,7 @@ func (c *Client) endure(ctx context.Context, asks bool, call func() error) error
 		if c.retry != nil && time.Since(since) >= longestPause {
 			c.retry(err, wait)
 		}
-		if !pause(ctx, wait) {
+		if !when.Pause(ctx, wait) {
 			break
 		}
 		err = call()

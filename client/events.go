@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 const eventsPath = "/api/events"
@@ -154,7 +155,7 @@ func (c *Client) backOff(ctx context.Context, failures int, why error) error {
 	if c.retry != nil {
 		c.retry(why, wait)
 	}
-	if !pause(ctx, wait) {
+	if !when.Pause(ctx, wait) {
 		return context.Cause(ctx)
 	}
 	return nil

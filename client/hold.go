@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 const (
@@ -119,7 +120,7 @@ func (l *Lease) keep(ctx context.Context, renewed time.Time) {
 		if ttl > 0 {
 			wait = min(wait, ttl/3, ttl-time.Since(renewed))
 		}
-		if !pause(ctx, wait) {
+		if !when.Pause(ctx, wait) {
 			return
 		}
 		asked := time.Now()
@@ -172,14 +173,4 @@ func isRefusal(err error) bool {
 func hasEnded(err error) bool {
 	problem := (*api.Problem)(nil)
 	return errors.As(err, &problem) && slices.Contains([]string{"unknown_allocation", "stale_fence", "lease_expired"}, problem.Code)
-}
-
-// pause waits, and reports whether it waited to the end, before ctx ended.
-func pause(ctx context.Context, wait time.Duration) bool {
-	select {
-	case <-time.After(wait):
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

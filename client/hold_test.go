@@ -17,6 +17,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 // keeper is a daemon with one lease. It writes down what it was asked and when.
@@ -290,7 +291,7 @@ func TestWaitingIsNotLimited(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if pause(r.Context(), c.answer) {
+					if when.Pause(r.Context(), c.answer) {
 						_, _ = io.WriteString(w, "{}")
 					}
 				})

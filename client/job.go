@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 const jobsPath = "/api/jobs"
@@ -90,7 +91,7 @@ func (c *Client) WaitJob(ctx context.Context, id string) (api.Job, error) {
 			return job, nil
 		case err == nil:
 			failures = 0
-			if time.Since(asked) < time.Second && !pause(ctx, time.Second) { // a daemon that does not wait
+			if time.Since(asked) < time.Second && !when.Pause(ctx, time.Second) { // a daemon that does not wait
 				return job, context.Cause(ctx)
 			}
 		case ctx.Err() != nil:

@@ -6,7 +6,10 @@
 // this package has the reading of the wall alone.
 package when
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Now returns the present by the clock of the wall. Whatever is written down, compared with
 // what was, or sorted, takes its time from here.
@@ -19,3 +22,13 @@ func Stored(t time.Time) time.Time { return t.Round(0) }
 // Of returns a time that time.Now returned in this process as the clock shows it now, to
 // whatever that was set since.
 func Of(t time.Time) time.Time { return Now().Add(-time.Since(t)) }
+
+// Pause waits, and reports whether it waited to the end, before ctx ended.
+func Pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/door/sessions"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 // Link returns the code of a link with which the caller can sign in on the page, and
@@ -123,7 +124,7 @@ func (d Doorkeeper) slowed(ctx context.Context, c *Caller, err error) *api.Probl
 	if who == nil {
 		return problems.New(http.StatusTooManyRequests, "too_many_tries", "Too many tries to sign in came from this user or address. Wait a second, and try again.")
 	}
-	pause(ctx, delay)
+	when.Pause(ctx, delay)
 	d.Tries.LetGo(who)
 	return refusal
 }

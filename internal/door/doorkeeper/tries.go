@@ -1,7 +1,6 @@
 package doorkeeper
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"net/netip"
@@ -12,6 +11,7 @@ import (
 	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/door/sessions"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 // errMalformed refuses an Authorization header that holds no token.
@@ -55,7 +55,7 @@ func (d Doorkeeper) refuseTry(w http.ResponseWriter, r *http.Request, c *Caller,
 		problems.Write(w, problems.New(http.StatusTooManyRequests, "too_many_tries", "Too many tries with wrong tokens came from this user or address. Wait a second, and send a valid token."))
 		return
 	}
-	pause(r.Context(), delay)
+	when.Pause(r.Context(), delay)
 	d.Tries.LetGo(who)
 	switch reason {
 	case sessions.TokenExpired:
@@ -69,12 +69,4 @@ func (d Doorkeeper) refuseTry(w http.ResponseWriter, r *http.Request, c *Caller,
 	}
 	w.Header().Set("WWW-Authenticate", `Bearer realm="berth", error="invalid_token"`)
 	answer(w, r, refusal)
-}
-
-// pause waits, unless ctx ends first.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/door/front/route"
 	"github.com/berth-gpu/berth/internal/text/words"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 const (
@@ -98,7 +99,7 @@ func (f *Front) enter(ctx context.Context, name, user string, waits func()) (non
 			return none, retry(refusal(http.StatusServiceUnavailable, "no_daemon", "The service %s is away, and the daemon of berth does not answer: %v. Look whether it runs: berth doctor.", name, err), 10)
 		}
 		t.mu.Unlock()
-		pause(ctx, again)
+		when.Pause(ctx, again)
 		t.mu.Lock()
 	}
 }
@@ -127,16 +128,6 @@ func (f *Front) late(ctx context.Context, s *service, user string, waited time.D
 		}
 	}
 	return retry(refusal(http.StatusServiceUnavailable, "start_timeout", "The service %s did not come within its start_timeout of %s; it is %s now.", name, words.Duration(waited), state), 10)
-}
-
-// pause waits, at most until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }
 
 // await asks the daemon for a service, together with the other requests of the user. The

@@ -20,6 +20,7 @@ import (
 	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/door/front/route"
 	"github.com/berth-gpu/berth/internal/door/peercred"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 const (
@@ -211,7 +212,7 @@ func (c *callers) question(key string, who api.FrontWho, patient bool) (api.Fron
 	}
 	answer, err := c.daemon.FrontCaller(ctx, who)
 	for wait := 50 * time.Millisecond; patient && err != nil && !isProblem(err); wait *= 2 {
-		if pause(ctx, wait); ctx.Err() != nil {
+		if when.Pause(ctx, wait); ctx.Err() != nil {
 			return answer, err
 		}
 		answer, err = c.daemon.FrontCaller(ctx, who)

@@ -30,6 +30,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/door/peercred"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 // Options say where a front listens, and how much it takes.
@@ -217,7 +218,7 @@ func take(ctx context.Context, address string) (net.Listener, error) {
 		if err == nil || !errors.Is(err, syscall.EADDRINUSE) || limited.Err() != nil {
 			return l, err
 		}
-		pause(limited, again)
+		when.Pause(limited, again)
 	}
 }
 

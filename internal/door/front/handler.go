@@ -17,6 +17,7 @@ import (
 	"github.com/berth-gpu/berth/internal/door/front/dialect"
 	"github.com/berth-gpu/berth/internal/door/front/route"
 	"github.com/berth-gpu/berth/internal/text/words"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 // unreachedLimit is how long a request waits for a server that was open and does not
@@ -262,7 +263,7 @@ func (p *passage) serve(w http.ResponseWriter, r *http.Request) {
 			p.refuse(w, retry(refusal(http.StatusServiceUnavailable, "unreachable", "The server of %s does not accept connections: %v.", p.service, p.unreached), 2))
 			return
 		}
-		pause(r.Context(), again)
+		when.Pause(r.Context(), again)
 		if r.Context().Err() != nil {
 			return
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 const (
@@ -65,7 +66,7 @@ func (f *Front) obey(ctx context.Context, leave func(), first func(*api.FrontSet
 			f.log.Warn("the daemon gives no orders; open services stay open, and the front asks again", "reason", why, "connected", connected)
 		}
 		told = true
-		pause(ctx, wait)
+		when.Pause(ctx, wait)
 		wait = min(2*wait, longestPause)
 	}
 }
@@ -149,7 +150,7 @@ func (f *Front) send(ctx context.Context, message api.FrontReports) {
 			f.log.Error("the daemon refuses a report", "reason", err)
 			return
 		}
-		pause(ctx, wait)
+		when.Pause(ctx, wait)
 		if ctx.Err() != nil {
 			return
 		}
@@ -219,7 +220,7 @@ func (f *Front) probe(ctx context.Context, order api.FrontProbe) {
 		if !errors.Is(err, context.DeadlineExceeded) || outcome.Error == "" {
 			outcome.Error = short(err)
 		}
-		pause(limited, wait)
+		when.Pause(limited, wait)
 		if limited.Err() != nil {
 			break
 		}

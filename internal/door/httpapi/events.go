@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"math"
 	"net/http"
@@ -18,6 +17,7 @@ import (
 	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/history/events"
 	"github.com/berth-gpu/berth/internal/lease/fair"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 const (
@@ -154,7 +154,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 			// A few events are sent at once. If there are many, those of a moment are
 			// sent together, so that they do not wake every reader each time.
 			if wait := pace.wait(time.Now()); wait > 0 {
-				pause(r.Context(), wait)
+				when.Pause(r.Context(), wait)
 			}
 		case <-beat.C:
 			if said == after {
@@ -223,14 +223,6 @@ func (p *pace) wait(now time.Time) time.Duration {
 	}
 	p.next = p.next.Add(gather)
 	return max(p.next.Sub(now), 0)
-}
-
-// pause waits, unless ctx ends first.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }
 
 // eventQuery has the parameters of an event stream.
