@@ -89,8 +89,6 @@ type leaseStream struct {
 	queue   *fair.Queue    // of the user; nil for an administrator, who has none
 	uid     int            // of the user
 	working sync.WaitGroup // goroutines that run calls
-	jobs    chan job       // for idle goroutines
-	resting chan struct{}  // holds a token for each idle goroutine
 
 	// writing guards the sending half of conn, and out.
 	writing sync.Mutex
@@ -104,7 +102,6 @@ type leaseStream struct {
 func newStream(s *server, ctx context.Context, conn net.Conn, in *bufio.Reader) *leaseStream {
 	st := &leaseStream{
 		server: s, conn: conn, in: wire.NewReader(in, wire.MaxRequest), calls: map[uint32]context.CancelFunc{}, most: maxCalls, grace: farewell,
-		jobs: make(chan job), resting: make(chan struct{}, maxResting),
 	}
 	st.ctx, st.cancel = context.WithCancel(ctx)
 	return st
@@ -135,7 +132,6 @@ func (st *leaseStream) serve() {
 		break
 	}
 	st.cancel()
-	close(st.jobs)
 	st.working.Wait()
 }
 

@@ -17,10 +17,6 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/placement"
 )
 
-// maxResting limits the idle goroutines of a stream that wait for the next call. A
-// goroutine that has run a call has the stack for it; a new one has to grow it first.
-const maxResting = 4
-
 // job is a call to run.
 type job struct {
 	number uint32
@@ -85,7 +81,7 @@ func (st *leaseStream) begin(f wire.Frame, schema *huma.Schema, asked quick, do 
 		// share the next write to the disk.
 		st.finish(j)
 	default:
-		st.hand(j)
+		st.working.Go(func() { st.finish(j) })
 	}
 	return nil
 }
@@ -94,30 +90,6 @@ func (st *leaseStream) begin(f wire.Frame, schema *huma.Schema, asked quick, do 
 func mayWait(asked any) bool {
 	r, is := asked.(*wire.RequestBody)
 	return is && r.Timeout != gpu.Some(0.0)
-}
-
-// hand gives a job to an idle goroutine, or to a new one.
-func (st *leaseStream) hand(j job) {
-	select {
-	case st.jobs <- j:
-	default:
-		st.working.Go(func() { st.work(j) })
-	}
-}
-
-// work runs j and then the calls from st.jobs. It returns if enough goroutines are
-// already idle.
-func (st *leaseStream) work(j job) {
-	for more := true; more; {
-		st.finish(j)
-		select {
-		case st.resting <- struct{}{}:
-			j, more = <-st.jobs
-			<-st.resting
-		default:
-			return
-		}
-	}
 }
 
 // finish waits for a place of the user, runs a call and answers it.
