@@ -7,6 +7,8 @@
 // Pure: no clock, no I/O.
 package access
 
+import "net/netip"
+
 // Door is how a caller reached the daemon.
 type Door string
 
@@ -35,6 +37,16 @@ type Caller struct {
 	Groups []int // the groups of its process, from the kernel; nil if not known
 	Place  Place
 	Shown  Credential // the zero value means none
+}
+
+// From returns by what callers from an address are told apart. An IPv6 network of 64 bits
+// counts as one address.
+func From(address netip.Addr) string {
+	address = address.Unmap().WithZone("")
+	if network, err := address.Prefix(64); err == nil && address.Is6() {
+		return network.String()
+	}
+	return address.String()
 }
 
 // Credential is a credential that a caller showed and the daemon verified.

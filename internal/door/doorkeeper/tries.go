@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/desk/tokens"
 	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/door/sessions"
@@ -18,7 +19,7 @@ import (
 var errMalformed = errors.New("the header Authorization holds no token")
 
 // keyOf returns the key that counts the failed tries of a caller: its user or its
-// address. An IPv6 network of 64 bits counts as one address.
+// address.
 func keyOf(c *Caller) string {
 	if c == nil {
 		return "unknown"
@@ -30,12 +31,7 @@ func keyOf(c *Caller) string {
 	if err != nil {
 		return "unknown"
 	}
-	if address = address.Unmap().WithZone(""); address.Is6() {
-		if network, err := address.Prefix(64); err == nil {
-			return network.String()
-		}
-	}
-	return address.String()
+	return access.From(address)
 }
 
 // refuseTry answers a failed try, after a delay.

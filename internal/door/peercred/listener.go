@@ -300,18 +300,13 @@ func (l *Listener) admit(raw net.Conn) *Conn {
 	return c
 }
 
-// fromWhere returns the address that a TCP connection comes from. An IPv6 network of 64
-// bits counts as one address.
+// fromWhere returns the address that a TCP connection comes from.
 func fromWhere(c net.Conn) string {
 	from, err := netip.ParseAddrPort(c.RemoteAddr().String())
 	if err != nil {
 		return ""
 	}
-	address := from.Addr().Unmap().WithZone("")
-	if network, err := address.Prefix(64); err == nil && address.Is6() {
-		return network.String()
-	}
-	return address.String()
+	return access.From(from.Addr())
 }
 
 // turnAway closes a connection. A caller may connect again and again, so this must cost
