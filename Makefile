@@ -334,6 +334,11 @@ histories: ## play a thousand random histories of faults, heat, leases, services
 	go test ./internal/job/owner -run 'TestHistories|TestMixes|TestOneWhoFloods' -owner.histories=500 -timeout 30m
 	go test ./internal/lease/ledger -run 'TestWorkOfALongQueue|TestAWaitForWhatHasNoEndIsFinite' -ledger.waiting=12288 -ledger.endless=1000
 
+MINUTES ?= 10
+.PHONY: world
+world: ## play whole daemons in a simulated machine from a seed, and kill them (root; MINUTES=10 SEED=1)
+	go test ./test/world -run TestWorld -world.for $(MINUTES)m -world.seed $(or $(SEED),1) -world.counts -timeout 0 -v
+
 .PHONY: account
 account: ## hold what can be leased against what the devices really have left (a minute)
 	go test ./internal/lease/ledger -run AvailableIs -account.hundreds=10

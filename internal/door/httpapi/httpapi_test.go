@@ -98,7 +98,7 @@ func open(t testing.TB, devices string) *door {
 	note := func() string { return "No GPU was found." }
 	d.tokens, d.garage, d.sweeper = tokens.New(), &garage{moved: map[uint64]move.Status{}}, &sweeper{}
 	d.desk = desk.Parts{
-		Monitor: m, Ledger: book, Peaks: peaks.New(), Processes: process.Proc(), Users: users.New(users.Lookup, 0), Operations: throughput.New(func(service, _ string) string { return service }), Tokens: d.tokens,
+		Monitor: m, Ledger: book, Peaks: peaks.New(), Processes: process.Proc(), Users: users.New(users.Lookup, time.Minute), Operations: throughput.New(func(service, _ string) string { return service }), Tokens: d.tokens,
 		Config: func() *config.Config {
 			return &config.Config{Services: map[string]config.Service{"embedder": {}}, Optimization: config.Optimization{AllocationTimeout: time.Minute}}
 		},
