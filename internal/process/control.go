@@ -67,7 +67,7 @@ func (t Table) manager(s stat) int {
 // tracer returns the process that traces a process, or 0 if there is none or the process
 // is gone.
 func (t Table) tracer(pid int) int {
-	text, err := os.ReadFile(t.file(pid, "status"))
+	text, err := t.text(pid, "status", mostText)
 	if err != nil {
 		return 0
 	}

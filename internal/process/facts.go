@@ -2,6 +2,7 @@ package process
 
 import (
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"path/filepath"
@@ -31,8 +32,8 @@ func (t Table) Inspect(id ID) (kinship.Facts, Said) {
 		return kinship.Facts{}, Said{}
 	}
 	said, answered := t.hear(id)
-	lease, _ := said.Variable("BERTH_LEASE")
-	fence, _ := said.Variable("BERTH_FENCE")
+	lease, _ := said.Variable(LeaseVariable)
+	fence, _ := said.Variable(FenceVariable)
 	return kinship.Facts{
 		UID: access.KnownUID(uid), Origin: kinship.ParseOrigin(lease, fence, uid),
 		Cgroups: t.Cgroups(id.PID), Programs: t.programs(id.PID, said.Command()), Unread: !answered,
@@ -45,7 +46,7 @@ func (t Table) Cgroups(pid int) []string {
 	if said := t.simulated.facts(pid); len(said.Cgroups) > 0 {
 		return said.Cgroups
 	}
-	text, err := os.ReadFile(t.file(pid, "cgroup"))
+	text, err := t.text(pid, "cgroup", mostText)
 	if err != nil {
 		return nil
 	}
@@ -54,7 +55,7 @@ func (t Table) Cgroups(pid int) []string {
 
 // programs returns the names of a process, except that of its script.
 func (t Table) programs(pid int, command []string) []string {
-	comm, err := os.ReadFile(t.file(pid, "comm"))
+	comm, err := t.text(pid, "comm", mostText)
 	if err != nil {
 		return nil
 	}
@@ -68,6 +69,20 @@ func (t Table) programs(pid int, command []string) []string {
 
 func (t Table) file(pid int, name string) string {
 	return filepath.Join(t.root, strconv.Itoa(pid), name)
+}
+
+// mostText is more than the kernel writes about a process in a file.
+const mostText = 1 << 20
+
+// text returns the beginning of a file about a process, which may have any length: the
+// process itself decides how long some of them are.
+func (t Table) text(pid int, name string, most int64) ([]byte, error) {
+	file, err := os.Open(t.file(pid, name))
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, most))
 }
 
 // Openers returns the processes that have each of these files open. It leaves out

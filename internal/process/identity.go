@@ -115,7 +115,7 @@ func (t Table) Ancestry(id ID) []ID {
 // Name returns the short name of a process, or "" if it is gone. A process chooses its
 // name itself, so Name replaces what is not safe to show.
 func (t Table) Name(pid int) string {
-	text, err := os.ReadFile(t.file(pid, "comm"))
+	text, err := t.text(pid, "comm", mostText)
 	if err != nil {
 		return ""
 	}
@@ -136,7 +136,7 @@ func (t Table) UIDs(pid int) (kinship.UIDs, error) {
 			return kinship.UIDs{Real: uid, Effective: uid, Saved: uid}, nil
 		}
 	}
-	text, err := os.ReadFile(t.file(pid, "status"))
+	text, err := t.text(pid, "status", mostText)
 	if err != nil {
 		return kinship.UIDs{}, gone(pid, err)
 	}
@@ -173,7 +173,7 @@ func (t Table) Groups(id ID) ([]int, bool) {
 	if id.PID <= 0 || id.PID > lastPID {
 		return nil, false
 	}
-	text, err := os.ReadFile(t.file(id.PID, "status"))
+	text, err := t.text(id.PID, "status", mostText)
 	if now, same := t.Identify(id.PID); err != nil || same != nil || now != id {
 		return nil, false
 	}

@@ -1,26 +1,33 @@
 package process
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"sync"
 	"time"
 )
 
-// Said is what a process was started with: its environment and the first words of its
-// command. It is empty if this process may not inspect the other, or gets no answer.
-type Said struct{ environ, command []byte }
+// The variables by which berth knows the programs that it has started.
+const (
+	LeaseVariable  = "BERTH_LEASE"
+	FenceVariable  = "BERTH_FENCE"
+	MinderVariable = "BERTH_MINDER"
+)
 
-// Variable returns a variable of the environment, or false if there is none.
+// Said is what a process was started with: the variables above, and the first words of its
+// command. It is empty if this process may not inspect the other, or gets no answer.
+type Said struct {
+	variables map[string]string
+	command   []byte
+}
+
+// Variable returns one of the variables above, or false if the process does not have it.
 func (s Said) Variable(name string) (string, bool) {
-	prefix := []byte(name + "=")
-	for entry := range bytes.SplitSeq(s.environ, []byte{0}) {
-		if value, ok := bytes.CutPrefix(entry, prefix); ok {
-			return string(value), true
-		}
-	}
-	return "", false
+	value, has := s.variables[name]
+	return value, has
 }
 
 // Command returns the first words of the command. A zombie or a thread of the kernel has
@@ -64,14 +71,43 @@ type source struct {
 // name of a script.
 const mostCommand = 4096
 
-func (s source) read() (said Said) {
+func (s source) read() (said Said) { // what cannot be read is empty
 	t := Table{root: s.root}
-	said.environ, _ = os.ReadFile(t.file(s.id.PID, "environ")) // what cannot be read is empty
-	if file, err := os.Open(t.file(s.id.PID, "cmdline")); err == nil {
-		defer file.Close()
-		said.command, _ = io.ReadAll(io.LimitReader(file, mostCommand))
+	if file, err := os.Open(t.file(s.id.PID, "environ")); err == nil {
+		said.variables = variablesIn(file)
+		_ = file.Close()
 	}
+	said.command, _ = t.text(s.id.PID, "cmdline", mostCommand)
 	return said
+}
+
+// A process may say that any part of its memory is its environment. With execve it gets
+// 6 MiB at most.
+const (
+	mostEnviron   = 6 << 20
+	mostVariables = 1 << 14
+)
+
+// variablesIn returns the variables by which berth knows its programs. It keeps nothing else
+// of an environment. Of a variable that is there twice, the first counts.
+func variablesIn(environ io.Reader) map[string]string {
+	found := map[string]string{}
+	entries, rest := bufio.NewReader(io.LimitReader(environ, mostEnviron)), false
+	for range mostVariables {
+		entry, err := entries.ReadSlice(0)
+		cut := errors.Is(err, bufio.ErrBufferFull)
+		name, value, _ := bytes.Cut(bytes.TrimSuffix(entry, []byte{0}), []byte("="))
+		switch string(name) {
+		case LeaseVariable, FenceVariable, MinderVariable:
+			if _, again := found[string(name)]; !again && !rest && !cut {
+				found[string(name)] = string(value)
+			}
+		}
+		if rest = cut; err != nil && !cut {
+			break
+		}
+	}
+	return found
 }
 
 const (
@@ -85,8 +121,6 @@ const (
 	fewLate = 8
 	// mostLate limits the late readers: each has a thread.
 	mostLate = 1000
-	// mostKept limits the environment that a late reader keeps.
-	mostKept = 64 << 10
 )
 
 // readers read what processes say, at most one for each process.
@@ -158,8 +192,8 @@ func (rs *readers) start(from source, late bool) *reader {
 		defer rs.mu.Unlock()
 		if !r.late {
 			delete(rs.by, from)
-		} else if rs.late--; len(r.said.environ) > mostKept {
-			r.said = Said{}
+		} else {
+			rs.late--
 		}
 		close(r.done)
 	}()

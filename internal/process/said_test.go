@@ -1,6 +1,8 @@
 package process
 
 import (
+	"errors"
+	"io"
 	"os"
 	"runtime"
 	"slices"
@@ -26,8 +28,8 @@ func TestSilentProcess(t *testing.T) {
 	from := source{table.root, id}
 	for range 3 {
 		facts, said := table.Inspect(id)
-		if !facts.Unread || facts.Origin.Lease != "" || !facts.UID.Known() || !slices.Equal(facts.Programs, []string{"train"}) || said.environ != nil {
-			t.Errorf("it is %+v, and said %q", facts, said.environ)
+		if !facts.Unread || facts.Origin.Lease != "" || !facts.UID.Known() || !slices.Equal(facts.Programs, []string{"train"}) || said.variables != nil {
+			t.Errorf("it is %+v, and said %q", facts, said.variables)
 		}
 	}
 	reading.mu.Lock()
@@ -65,3 +67,49 @@ func TestSilentProcess(t *testing.T) {
 		t.Error("its reader is kept after its end")
 	}
 }
+
+// Whatever a process says of itself, and however much, berth reads and keeps only the
+// beginning.
+func TestWhatAProcessSaysIsBounded(t *testing.T) {
+	const more = 8 << 20 // than anybody reads
+	for name, read := range map[string]func(Table, ID) bool{
+		"environ": func(t Table, id ID) bool {
+			said := source{t.root, id}.read()
+			lease, _ := said.Variable("BERTH_LEASE")
+			return lease == "a" && len(said.variables) == 1
+		},
+		"cmdline": func(t Table, id ID) bool { return len(source{t.root, id}.read().command) == mostCommand },
+		"status":  func(t Table, id ID) bool { u, err := t.UIDs(id.PID); return err == nil && u.Saved == 7 },
+		"cgroup":  func(t Table, id ID) bool { return len(t.Cgroups(id.PID)) == 0 },
+		"comm":    func(t Table, id ID) bool { return t.Name(id.PID) != "" },
+	} {
+		table := written(t, "Uid:\t7\t7\t7\t7\n")
+		id, err := table.Identify(7)
+		_ = os.Remove(table.file(7, name))
+		if err = errors.Join(err, unix.Mkfifo(table.file(7, name), 0o600)); err != nil {
+			t.Skip(err)
+		}
+		wrote := make(chan int64, 1)
+		go func() {
+			file, err := os.OpenFile(table.file(7, name), os.O_WRONLY, 0)
+			if err != nil {
+				wrote <- more
+				return
+			}
+			defer file.Close()
+			_, _ = file.WriteString("BERTH_LEASE=a\x00BERTH_LEASE=b\x00\nUid:\t7\t7\t7\t7\n")
+			n, _ := io.Copy(file, io.LimitReader(zeros{}, more)) // until nobody reads any more
+			wrote <- n
+		}()
+		if !read(table, id) {
+			t.Errorf("%s was not read", name)
+		}
+		if n := <-wrote; n == more {
+			t.Errorf("of %s berth has read %d MiB", name, n>>20)
+		}
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(to []byte) (int, error) { clear(to); return len(to), nil }

@@ -201,7 +201,7 @@ func withoutVariables(environ, others []string) []string {
 
 // mark is the variable that names the minder of a process. Two daemons of one user can
 // have runs with the same lease and fence, and no two minders of a boot are alike.
-const mark = "BERTH_MINDER"
+const mark = process.MinderVariable
 
 // markOf returns the variable for the programs of a minder.
 func markOf(pid int) (string, error) {
