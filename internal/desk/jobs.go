@@ -331,7 +331,9 @@ func (d *Jobs) refsOf(w *api.JobRequest, s *job.Spec) (errs lease.FieldErrors) {
 				errs = append(errs, lease.FieldError{Field: f.field, Detail: fmt.Sprintf("names %q, and there is no such job; berth jobs --all lists them", words.Cut(id, 128))})
 				continue
 			}
-			*f.into = append(*f.into, r)
+			if !slices.Contains(*f.into, r) {
+				*f.into = append(*f.into, r)
+			}
 		}
 	}
 	return errs

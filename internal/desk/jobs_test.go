@@ -638,8 +638,8 @@ func TestJobInput(t *testing.T) {
 	if _, err := w.Jobs.Change(t.Context(), ada, j.ID, CancelJob, ""); err != nil {
 		t.Fatal(err)
 	}
-	q.Hold, q.After = false, []string{j.ID}
-	if behind := w.submit(t, ada, q); behind.State != "cancelled" || behind.Code != "dependency_failed" {
+	q.Hold, q.After = false, []string{j.ID, j.ID}
+	if behind := w.submit(t, ada, q); behind.State != "cancelled" || behind.Code != "dependency_failed" || len(behind.After) != 1 {
 		t.Errorf("a job behind one that was cancelled: %+v", behind)
 	}
 }

@@ -387,11 +387,10 @@ func (k *Keeper) change(r job.Ref, unchanged string, do func(c *change, j *kept,
 			k.Publish(endedEvent(j, ended, &t))
 		}
 		changed = changed || len(c.updates) > 0
-		waiting, over := slices.Clone(k.waitedFor[j.Number]), !j.over.IsZero()
-		k.writing.Unlock()
 		if ended >= 0 {
-			k.reconsider(waiting, j.Number, over)
+			k.stir(j.Number)
 		}
+		k.writing.Unlock()
 		k.feed(j.owner)
 	}
 	if !changed {

@@ -85,6 +85,9 @@ type Keeper struct {
 	mu sync.RWMutex // guards what follows, for readers; changed only while writing is held
 	state
 
+	stirs   sync.Mutex     // guards what follows
+	stirred map[int64]bool // jobs that have ended, or tasks of theirs: those that wait for them are to be looked at; nil: nobody looks
+
 	overran    sync.Map       // ids of tasks that have reached their time limit; see Overran
 	busy       sync.WaitGroup // goroutines that do what takes time
 	compacting atomic.Bool

@@ -29,6 +29,7 @@ type packed struct {
 	text    string   // an entry with its job.Spec, one with its setting, and those of its tasks
 	setting uint32   // where the setting begins in text
 	starts  []uint32 // where the entry of each task begins
+	well    []bool   // whether each task is done
 }
 
 // endings are the states of a task that has ended.
@@ -96,7 +97,7 @@ func (k *Keeper) shelve(j *kept, p *past) {
 // packJob packs a job. Tasks that follow each other and are the same have one entry.
 func packJob(spec *job.Spec, s *setting, all []*job.Task) packed {
 	b := (&entry{Submit: spec}).text()
-	p := packed{setting: uint32(len(b)), starts: make([]uint32, len(all))}
+	p := packed{setting: uint32(len(b)), starts: make([]uint32, len(all)), well: make([]bool, len(all))}
 	b = append(b, (&entry{Change: s}).text()...)
 	for first := 0; first < len(all); {
 		last := first
@@ -104,7 +105,7 @@ func packJob(spec *job.Spec, s *setting, all []*job.Task) packed {
 			last++
 		}
 		for i := first; i <= last; i++ {
-			p.starts[i] = uint32(len(b))
+			p.starts[i], p.well[i] = uint32(len(b)), all[i].State == job.Done
 		}
 		b = append(b, (&entry{Tasks: &tasks{Number: spec.Number, First: first, Last: last, Task: *all[first]}}).text()...)
 		first = last + 1
@@ -121,23 +122,24 @@ func (p *past) change(s *setting) {
 	for i, start := range p.starts {
 		starts[i] = start - p.starts[0] + end
 	}
-	p.packed = packed{p.text[:p.setting] + string(text) + p.text[p.starts[0]:], p.setting, starts}
+	p.packed = packed{p.text[:p.setting] + string(text) + p.text[p.starts[0]:], p.setting, starts, p.well}
 }
 
 // single is the number of the only task of a job.
 var single = job.Array{{Step: 1}}
 
-// ending returns how the job has ended, or one of its tasks, and when. It does not read
-// the job, which may be large.
+// ending returns how the job has ended, or one of its tasks, and when the job has. It does
+// not read the job, which may be large: others may wait for many of its tasks.
 func (p *past) ending(r job.Ref) (job.Ending, time.Time) {
+	well := int(p.counts[0]) == len(p.starts) // of job.Done
 	if r.One {
 		index, known := p.array.Index(r.Task)
 		if !known {
 			return job.Badly, time.Time{}
 		}
-		return endingOfTask(p.task(index))
+		well = p.well[index]
 	}
-	if int(p.counts[0]) == len(p.starts) { // of job.Done
+	if well {
 		return job.Well, p.over
 	}
 	return job.Badly, p.over

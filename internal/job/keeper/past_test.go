@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unsafe"
 
@@ -19,6 +21,8 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/job"
+	"github.com/berth-gpu/berth/internal/job/run"
+	"github.com/berth-gpu/berth/internal/lease"
 )
 
 // plainly compares all fields of values, also those of gpu.Opt.
@@ -231,4 +235,48 @@ func TestListsInPieces(t *testing.T) {
 	if none, more := k.selected(&Query{Users: []string{"eve"}, Most: 1}); len(none) > 0 || more {
 		t.Errorf("of somebody without jobs: %v", none)
 	}
+}
+
+// A job that waits for many tasks of one that has ended costs no reading of that job, and
+// however many tasks end while somebody looks at those that wait for them, they are looked at
+// once more.
+func TestEndsCostThoseThatWaitLittle(t *testing.T) {
+	play(t, func(w *world) {
+		w.script = func(_, id string, _ int) plan {
+			return plan{takes: time.Second, exit: map[string]int{"ended-1.2": 1}[id]}
+		}
+		ended := w.submit(spec("ended", array("1-2")))
+		w.after(time.Minute)
+		p := w.daemon.past[ended.Number]
+		for task, want := range map[int]job.Ending{1: job.Well, 2: job.Badly, 3: job.Badly} {
+			r := job.Ref{Number: ended.Number, Task: task, One: true}
+			if made := testing.AllocsPerRun(10, func() { _, _ = p.ending(r) }); made != 0 {
+				t.Errorf("to find out how %v has ended allocates %v times", r, made)
+			}
+			if got, _ := p.ending(r); got != want {
+				t.Errorf("%v has ended %v, want %v", r, got, want)
+			}
+		}
+		bob := func(s *job.Spec) { s.UID, s.User = 1001, "bob" }
+		live := w.submit(spec("live", array("1-2"), func(s *job.Spec) { s.Hold = true }))
+		w.limits.Running = gpu.Some(0)
+		w.submit(spec("ready", bob)) // so that each look at what bob has asks for his limits
+		w.submit(spec("waits", bob, func(s *job.Spec) { s.AfterAny = []job.Ref{{Number: live.Number, Task: 1, One: true}} }))
+		var looks atomic.Int64
+		w.asked = func() { looks.Add(1) }
+		w.daemon.writing.Lock()
+		for range 100 {
+			w.daemon.Happened(run.Event{What: run.Forgotten, Key: lease.Key{Owner: lease.Owner{UID: 1000}, Run: lease.Run{Number: live.Number, Task: 2}}})
+		}
+		w.daemon.writing.Unlock()
+		synctest.Wait()
+		if n := looks.Load(); n < 1 || n > 2 {
+			t.Errorf("100 ends had those that wait looked at %d times", n)
+		}
+		w.limits = Limits{}
+		_ = w.daemon.Cancel(Act{Ref: job.Ref{Number: live.Number}})
+		w.daemon.LimitsChanged()
+		w.after(time.Minute)
+		w.idle()
+	})
 }

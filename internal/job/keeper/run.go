@@ -93,15 +93,12 @@ func (k *Keeper) Happened(e run.Event) (again time.Duration) {
 		return k.end(e)
 	case run.Forgotten:
 		k.mu.RLock()
-		number, j := e.Key.Run.Number, k.jobs[e.Key.Run.Number]
-		waiting, over, u := slices.Clone(k.waitedFor[number]), j == nil || !j.over.IsZero(), k.users[e.Key.UID]
+		u := k.users[e.Key.UID]
 		k.mu.RUnlock()
-		k.busy.Go(func() {
-			k.reconsider(waiting, number, over)
-			if u != nil {
-				k.feed(u)
-			}
-		})
+		k.stir(e.Key.Run.Number)
+		if u != nil {
+			k.busy.Go(func() { k.feed(u) })
+		}
 	}
 	return 0
 }
@@ -285,27 +282,63 @@ func (k *Keeper) conclude(r attempt, t job.Task, o job.Outcome) error {
 	return nil
 }
 
-// reconsider looks at jobs that wait for another one, after that has ended or, if it is
-// not over, some of its tasks have.
-func (k *Keeper) reconsider(numbers []int64, ended int64, over bool) {
-	for _, n := range numbers {
-		k.writing.Lock()
-		j := k.jobs[n]
-		if j == nil || !j.over.IsZero() || j.condition != job.Open ||
-			!over && !slices.ContainsFunc(refs(j.Spec), func(r job.Ref) bool { return r.One && r.Number == ended }) {
-			k.writing.Unlock()
-			continue
-		}
-		k.judge(j)
-		k.note(j)
-		k.sort(j, time.Now())
-		never := j.condition == job.Never
-		k.writing.Unlock()
-		if never {
-			k.prevent(j)
-		}
-		k.feed(j.owner)
+// stir has the jobs looked at that wait for one, after that has ended or some of its tasks
+// have. One goroutine does it, so that however many tasks end meanwhile, their job is looked
+// at once more.
+func (k *Keeper) stir(number int64) {
+	k.stirs.Lock()
+	defer k.stirs.Unlock()
+	first := k.stirred == nil
+	if first {
+		k.stirred = map[int64]bool{}
+		k.busy.Go(k.reconsider)
 	}
+	k.stirred[number] = true
+}
+
+// stirredNext returns one of the jobs that were stirred, and false if there are none any more.
+func (k *Keeper) stirredNext() (number int64, more bool) {
+	k.stirs.Lock()
+	defer k.stirs.Unlock()
+	for number := range k.stirred {
+		delete(k.stirred, number)
+		return number, true
+	}
+	k.stirred = nil
+	return 0, false
+}
+
+// reconsider looks at the jobs that wait for those that were stirred.
+func (k *Keeper) reconsider() {
+	for number, more := k.stirredNext(); more; number, more = k.stirredNext() {
+		k.mu.RLock()
+		waiting, over := slices.Clone(k.waitedFor[number]), k.jobs[number] == nil || !k.jobs[number].over.IsZero()
+		k.mu.RUnlock()
+		for _, n := range waiting {
+			k.reconsiderOne(n, number, over)
+		}
+	}
+}
+
+// reconsiderOne looks at a job that waits for another one, which is over or of which some
+// tasks are.
+func (k *Keeper) reconsiderOne(n, ended int64, over bool) {
+	k.writing.Lock()
+	j := k.jobs[n]
+	if k.stopped() || j == nil || !j.over.IsZero() || j.condition != job.Open ||
+		!over && !slices.ContainsFunc(refs(j.Spec), func(r job.Ref) bool { return r.One && r.Number == ended }) {
+		k.writing.Unlock()
+		return
+	}
+	k.judge(j)
+	k.note(j)
+	k.sort(j, time.Now())
+	never := j.condition == job.Never
+	k.writing.Unlock()
+	if never {
+		k.prevent(j)
+	}
+	k.feed(j.owner)
 }
 
 // holder returns the run that has a lease. The caller holds writing or mu.
