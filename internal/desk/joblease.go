@@ -65,10 +65,12 @@ func (l jobLeases) Learn(s *job.Spec, id string, o *job.Outcome, t *job.Task) (c
 	if load, known := used.Load.Get(); known {
 		t.Load = gpu.Some(tenths(float64(load)))
 	}
-	if !o.Known || !o.Began || o.Exit == gpu.Some(0) || t.State == job.Stopping {
+	if !o.Began || o.Exit == gpu.Some(0) || t.State == job.Stopping {
 		return true
 	}
-	d.askWatchdog(fence, o)
+	if d.askWatchdog(fence, o); !o.Known {
+		return true
+	}
 	for _, uuid := range t.Devices {
 		o.Fault = cmp.Or(o.Fault, d.faultOf(uuid, t.Granted, o.Time))
 	}
@@ -96,7 +98,7 @@ func (d *Jobs) askWatchdog(fence uint64, o *job.Outcome) {
 	switch {
 	case o.Time.After(e.At.Add(d.config().Optimization.DeallocationTimeout + noticed)):
 	case e.OverLimit:
-		o.OverLimit = e.Why
+		o.OverLimit, o.Revoked = e.Why, ""
 	default:
 		o.Revoked = e.Why
 	}

@@ -70,8 +70,8 @@ type Outcome struct {
 	Shutdown bool // the machine was shutting down
 
 	OutOfMemory string // that the memory of a device had run out, in words; may be empty
-	OverLimit   string // that it used more than its lease, so that berth ended it, in words; may be empty
-	Revoked     string // why else berth ended it, in words; may be empty. Its end may not be known then
+	OverLimit   string // that it used more than its lease, so that berth ended it, in words; may be empty. Its end may not be known then
+	Revoked     string // why else berth ended it, in words; may be empty. Likewise
 	OutOfHost   bool   // the kernel ended it because it used too much memory of the machine
 	Fault       string // what is wrong with its device, in words; may be empty
 }
@@ -159,7 +159,7 @@ func verdict(s *Spec, t *Task, o *Outcome) Event {
 		return Exhaust
 	case o.Rebooted && !o.Known:
 		return again(Requeue, Lose)
-	case !o.Known && o.Revoked == "":
+	case !o.Known && o.Revoked == "" && o.OverLimit == "":
 		return Lose
 	case o.Failure != "" && o.Shutdown:
 		return Again
@@ -205,7 +205,7 @@ func cause(s *Spec, t *Task, o *Outcome) (Code, string) {
 		return NotStarted, fmt.Sprintf("the process that was to start its command ended %d times before that; berth doctor may know why", t.Vain+1)
 	case o.Rebooted && !o.Known:
 		return ByReboot, "the machine was started again while it ran"
-	case !o.Known && o.Revoked == "":
+	case !o.Known && o.Revoked == "" && o.OverLimit == "":
 		return MinderGone, "the process that minded it was ended" + after + ", and its programs with it; nobody knows their exit code"
 	case o.Failure != "":
 		return NotStarted, "its command could not be started: " + o.Failure

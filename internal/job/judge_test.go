@@ -46,6 +46,8 @@ func TestJudge(t *testing.T) {
 		{"more than leased is retried", Spec{Retry: 1}, began, ended(func(o *Outcome) { o.OverLimit = "it used 2 GiB" }), Retry, OverLimit, "berth ended it after 45 min: it used 2 GiB; retry 1 of 1"},
 		{"heat", Spec{}, began, ended(func(o *Outcome) { o.Revoked, o.Signal = "its GPU was too hot", "TERM" }), Fail, ByBerth, "berth ended it after 45 min: its GPU was too hot"},
 		{"heat is no try", Spec{Retry: 1}, Task{State: Running, Failures: 1}, ended(func(o *Outcome) { o.Revoked = "its GPU was too hot" }), Retry, ByBerth, "berth ended it: its GPU was too hot"},
+		{"heat, minder killed", Spec{Requeue: OnMachine}, began, Outcome{Time: noon, Began: true, Revoked: "its GPU was too hot"}, Requeue, ByBerth, "berth ended it after 45 min: its GPU was too hot; queued again, 1 of 10"},
+		{"over its limit, minder killed", Spec{Retry: 1}, began, Outcome{Time: noon, Began: true, OverLimit: "it used 2 GiB"}, Retry, OverLimit, "berth ended it after 45 min: it used 2 GiB; retry 1 of 1"},
 		{"heat, requeue", Spec{Requeue: OnMachine}, began, ended(func(o *Outcome) { o.Revoked = "its GPU was too hot" }), Requeue, ByBerth, "berth ended it after 45 min: its GPU was too hot; queued again, 1 of 10"},
 		{"host memory", Spec{Host: 4096}, began, ended(func(o *Outcome) { o.OutOfHost, o.Signal = true, "KILL" }), Fail, OutOfHost, "out of memory of the machine after 45 min; its limit was 4 GiB"},
 		{"device fault", Spec{}, began, ended(func(o *Outcome) { o.Fault = "XID 79" }), Fail, DeviceFault, "its device failed after 45 min: XID 79"},

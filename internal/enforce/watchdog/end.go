@@ -97,10 +97,15 @@ func (w *Watchdog) end(l *lease.Lease, in kinship.Mandate, e Ending) {
 	grace := w.settings.Optimization.DeallocationTimeout
 	w.add(func(ctx context.Context) {
 		defer w.done(fence)
-		if holder := (process.ID{PID: l.Holder.PID, Start: l.Holder.Start}); !in.All && l.Binding == lease.ByProcess && w.minds(holder) {
-			in.Minder = holder // it would start the program after the end of the lease
+		minder := process.ID{PID: l.Holder.PID, Start: l.Holder.Start}
+		if l.Binding != lease.ByProcess || !w.minds(minder) {
+			minder = process.ID{}
+		}
+		if !in.All {
+			in.Minder = minder // it would start the program after the end of the lease
 		}
 		t := w.membersOf(l, in, w.leases.Scoped)
+		t.minder = minder
 		_, spared := w.look(t)
 		if !w.leases.BeginRevoke(key, fence, why, w.processes.Describe(spared)) {
 			return
@@ -225,6 +230,7 @@ type target struct {
 	moved   func(process.ID) bool // a member is under another lease now
 	scoped  bool                  // only present members may be signalled
 	parked  bool                  // they cannot react to SIGTERM
+	minder  process.ID            // ends after its command by itself, and writes down how that ended; zero if there is none
 }
 
 // membersOf returns the processes of a lease that which selects, as a target.
@@ -245,7 +251,7 @@ func (w *Watchdog) look(t target) (reached, spared []process.ID) {
 }
 
 // stop ends processes: SIGTERM, and SIGKILL after the grace, or SIGKILL at once if they
-// are parked. It looks again before each signal, so that it finds processes started meanwhile, and spares those that
+// are parked; to a minder only if it stays. It looks again before each signal, so that it finds processes started meanwhile, and spares those that
 // moved to another lease or to another user. It returns those that it could not
 // end, and those that it spared.
 func (w *Watchdog) stop(ctx context.Context, grace time.Duration, t target) (left, spared []process.ID) {
@@ -262,8 +268,12 @@ func (w *Watchdog) stop(ctx context.Context, grace time.Duration, t target) (lef
 		known = nil
 	}
 	known = union(known, now) // also a child that has outlived its parents
-	w.signal(t.in, known, process.Kill)
+	w.signal(t.in, slices.DeleteFunc(slices.Clone(known), func(id process.ID) bool { return id == t.minder }), process.Kill)
 	w.gone(ctx, known, dying)
+	if slices.Contains(known, t.minder) && w.processes.Alive(t.minder) && ctx.Err() == nil {
+		w.signal(t.in, []process.ID{t.minder}, process.Kill)
+		w.gone(ctx, known, dying)
+	}
 	left, others := w.processes.Reach(t.in, known)
 	spared = union(union(before, spared), others)
 	return left, slices.DeleteFunc(spared, func(id process.ID) bool { return !w.processes.Alive(id) })

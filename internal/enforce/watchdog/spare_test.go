@@ -198,3 +198,40 @@ func TestCancelReachesTheMinder(t *testing.T) {
 		})
 	}
 }
+
+// A minder is not killed with its command: it writes down how that ended. One that stays is.
+func TestAMinderOutlivesItsCommand(t *testing.T) {
+	for name, c := range map[string]struct {
+		ends time.Duration // of the minder, after its command
+		sent string
+	}{
+		"it ends":  {time.Second, "terminated 1, terminated 2, killed 2"},
+		"it stays": {time.Hour, "terminated 1, terminated 2, killed 2, killed 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				world := newWorld()
+				world.ends = map[process.ID]time.Duration{pid(1): -1, pid(2): -1}
+				w := world.watchdog(Warn, Show)
+				w.minds = func(id process.ID) bool { return id == pid(1) }
+				running(t, w)
+				l := &lease.Lease{ID: "train-17", Fence: 3, Binding: lease.ByProcess, Holder: lease.Holder{UID: 1000, User: "ada", PID: 1, Start: 1}, Imposed: true}
+				w.Changed(&lease.Effect{Kind: lease.Overran, Before: l, After: l})
+				for world.Alive(pid(2)) {
+					time.Sleep(10 * time.Millisecond) // simulated
+				}
+				world.mu.Lock()
+				world.dead[pid(1)] = time.Now().Add(c.ends)
+				world.mu.Unlock()
+				for world.why() == "" {
+					time.Sleep(10 * time.Millisecond) // simulated
+				}
+				sent := strings.Split(world.sent(), ", ")
+				slices.Sort(sent[:2])
+				if got := strings.Join(sent, ", "); got != c.sent {
+					t.Errorf("signals: %q, want %q", got, c.sent)
+				}
+			})
+		})
+	}
+}
