@@ -73,9 +73,11 @@ func (o *Owner) act(s *owned, a service.Act) {
 // returns, if nothing has happened to the service meanwhile. Its context ends when
 // something happens to the service.
 func (o *Owner) beside(s *owned, work func(context.Context) func()) {
-	ctx, cancel := context.WithCancel(o.running)
-	before, turn := s.cancel, s.turn
-	s.cancel = func() { before(); cancel() }
+	if s.during == nil {
+		s.during, s.cancel = context.WithCancel(o.running)
+	}
+	ctx, cancel := context.WithCancel(s.during)
+	turn := s.turn
 	o.busy.Go(func() {
 		then := work(ctx)
 		_ = o.decide(func() error {

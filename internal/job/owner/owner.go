@@ -130,7 +130,8 @@ type owned struct {
 	// These are for whoever decides.
 	left      time.Time          // when the last waiter has left
 	turn      int                // grows with each state, so that what was begun in an earlier one is not taken in
-	cancel    context.CancelFunc // gives up what was begun in this state
+	during    context.Context    // of what was begun in this state; nil if nothing was
+	cancel    context.CancelFunc // gives that up
 	withdrawn bool               // its return was given up
 	ending    time.Time          // when its program was told to end
 	asking    bool               // it is closed, and berth finds out how to send it away
@@ -363,7 +364,7 @@ func (o *Owner) happen(s *owned, e service.Event, f service.Facts, change func(*
 	}
 	s.turn++
 	s.cancel()
-	s.cancel, s.withdrawn, s.asking, s.undone = func() {}, false, false, nil
+	s.during, s.cancel, s.withdrawn, s.asking, s.undone = nil, func() {}, false, false, nil
 	o.set(func() { s.growing, s.unready = false, "" })
 	o.tell(s)
 	o.tellPeople(s, &was)

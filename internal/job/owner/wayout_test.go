@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -345,4 +346,25 @@ func TestFrontsThatComeBackLate(t *testing.T) {
 			return
 		}
 	}
+}
+
+// However often a service asks for its lease in vain, nothing of those tries is kept.
+func TestTriesLeaveNothingBehind(t *testing.T) {
+	inWorld(t, []service.Spec{spec("a")}, func(t *testing.T, w *world) {
+		w.refused = later.Because(errors.New("the user database does not answer"), time.Second)
+		w.ask(t.Context(), "a", time.Hour)
+		used := func() uint64 {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			return m.HeapAlloc
+		}
+		pass(1000 * time.Second)
+		before := used()
+		pass(20_000 * time.Second)
+		if more := int64(used()) - int64(before); more > 2<<20 {
+			t.Errorf("20,000 tries have left %d KiB", more>>10)
+		}
+		w.is("a", "waiting")
+	})
 }
