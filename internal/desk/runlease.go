@@ -46,7 +46,19 @@ func (l runLeases) Acquire(ctx context.Context, a run.Ask) (_ api.Lease, err err
 	if bounded && err != nil && hasWaited(err, time.Since(a.Since) >= longest) {
 		return api.Lease{}, fmt.Errorf("%w: there was no room within %s", run.ErrWaited, words.Duration(longest))
 	}
-	return got, err
+	return got, passing(err)
+}
+
+// passing marks an error of the ledger that passes, as on a full disk: whoever keeps runs asks
+// again then.
+func passing(err error) error {
+	if err != nil {
+		switch Refused(err).Kind {
+		case DiskFull, Unavailable, Crowded:
+			return later.Because(err, 0)
+		}
+	}
+	return err
 }
 
 // hasWaited reports whether the wait of a run ended for want of room. Over says that its

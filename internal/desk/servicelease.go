@@ -72,7 +72,7 @@ func (l serviceLeases) Resume(ctx context.Context, k lease.Key, fence uint64, wh
 		return 0, nil
 	}
 	if err := l.leases.parking.Resume(ctx, k, fence, access.Daemon(), why, gpu.Opt[time.Duration]{}); err != nil {
-		return 0, err
+		return 0, passing(err)
 	}
 	after, _ := l.leases.parking.Of(fence)
 	return max(after.Moving-before.Moving, 0), nil
@@ -95,7 +95,7 @@ func (l serviceLeases) resize(ctx context.Context, k lease.Key, fence uint64, to
 		return nil
 	}
 	_, err = l.leases.ledger.Resize(ctx, k.Name(), fence, to, access.Daemon(), nil, wait)
-	return err
+	return passing(err)
 }
 
 // Measured implements owner.Leases. It is the most that the processes have on one of the

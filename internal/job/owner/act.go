@@ -160,12 +160,37 @@ func (o *Owner) refused(s *owned, err error) {
 		o.fail(s, service.Refused, "it got no lease: "+err.Error(), nil)
 		return
 	}
+	o.set(func() { s.unready = err.Error() })
 	o.beside(s, func(ctx context.Context) func() {
 		if !pause(ctx, later.After(err, brokenPause)) {
 			return nil
 		}
-		return func() { o.runs.Ask(askFor(&s.life)) }
+		return func() {
+			o.set(func() { s.unready = "" })
+			o.runs.Ask(askFor(&s.life))
+		}
 	})
+}
+
+// insist does something for a turn of a service again as long as it fails in a way that
+// passes, until ctx ends. Meanwhile people read why.
+func (o *Owner) insist(ctx context.Context, s *owned, turn int, do func() error) error {
+	for {
+		err := do()
+		why := ""
+		if later.Passes(err) {
+			why = err.Error()
+		}
+		_ = o.decide(func() error {
+			if s.turn == turn {
+				o.set(func() { s.unready = why })
+			}
+			return nil
+		})
+		if why == "" || !pause(ctx, later.After(err, brokenPause)) {
+			return err
+		}
+	}
 }
 
 // pause waits for some time, and reports whether ctx still goes on.
@@ -449,9 +474,13 @@ func (o *Owner) park(s *owned) {
 }
 
 func (o *Owner) resume(s *owned) {
-	k, fence := keyOf(s.life.Instance), s.life.Instance.Fence
+	k, fence, turn := keyOf(s.life.Instance), s.life.Instance.Fence, s.turn
 	o.beside(s, func(ctx context.Context) func() {
-		took, err := o.leases.Resume(ctx, k, fence, "somebody asks for "+s.name)
+		took := time.Duration(0)
+		err := o.insist(ctx, s, turn, func() (err error) {
+			took, err = o.leases.Resume(ctx, k, fence, "somebody asks for "+s.name)
+			return err
+		})
 		switch {
 		case err == nil:
 			return func() {
@@ -477,7 +506,7 @@ func (o *Owner) withdrawn(s *owned, way service.Way) {
 // the lease shrinks to what is left.
 func (o *Owner) sleep(s *owned) {
 	i, epoch := *s.life.Instance, api.FrontEpoch{Service: s.name, Epoch: s.life.Epoch}
-	k, fence := keyOf(&i), i.Fence
+	k, fence, turn := keyOf(&i), i.Fence, s.turn
 	o.beside(s, func(ctx context.Context) func() {
 		began := time.Now()
 		err := o.call(ctx, epoch, &i, i.Spec.Sleep)
@@ -486,7 +515,7 @@ func (o *Owner) sleep(s *owned) {
 			left, err = o.measureFreed(ctx, &i)
 		}
 		if err == nil {
-			err = o.leases.Shrink(ctx, k, fence, left)
+			err = o.insist(ctx, s, turn, func() error { return o.leases.Shrink(ctx, k, fence, left) })
 		}
 		if err != nil {
 			return func() { o.unable(s, err) }
@@ -529,7 +558,7 @@ func (o *Owner) wake(s *owned) {
 	i, epoch, turn := *s.life.Instance, api.FrontEpoch{Service: s.name, Epoch: s.life.Epoch}, s.turn
 	o.set(func() { s.growing = true })
 	o.beside(s, func(ctx context.Context) func() {
-		if err := o.leases.Grow(ctx, keyOf(&i), i.Fence, i.Memory, i.Asked); err != nil {
+		if err := o.insist(ctx, s, turn, func() error { return o.leases.Grow(ctx, keyOf(&i), i.Fence, i.Memory, i.Asked) }); err != nil {
 			if ctx.Err() != nil {
 				return func() { o.withdrawn(s, service.Sleep) }
 			}

@@ -124,7 +124,7 @@ type owned struct {
 	waiters []*waiter
 	last    time.Time // its last answer
 	growing bool      // it sleeps, and waits for room to wake
-	unready string    // why its minder got no order yet, though it asked
+	unready string    // why it does not come or go yet, if that passes
 	sum     api.FrontCounted
 
 	// These are for whoever decides.

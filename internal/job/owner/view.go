@@ -63,8 +63,11 @@ func (o *Owner) view(s *owned) api.Service {
 	if l.Instance == nil && spec != nil && spec.UID < 0 {
 		v.Why = noUser(spec)
 	}
-	if s.unready != "" {
+	switch {
+	case s.unready != "" && l.State == service.Starting:
 		v.Why = "its program waits to be started: " + s.unready
+	case s.unready != "":
+		v.Why = "berth tries again: " + s.unready
 	}
 	if l.Stopped != nil && (l.State == service.Away || l.State == service.Failed) {
 		v.State, v.Since = "stopped", l.Stopped.At

@@ -368,3 +368,39 @@ func TestTriesLeaveNothingBehind(t *testing.T) {
 		w.is("a", "waiting")
 	})
 }
+
+// Whatever a service asks of the ledger, what passes ends nothing: its program is kept, it
+// tries again, and people read why.
+func TestAFullDiskEndsNoService(t *testing.T) {
+	full := later.Because(errors.New("no space left on device"), 0)
+	waits := func(t *testing.T, w *world, state string) {
+		t.Helper()
+		pass(time.Minute)
+		w.is("a", state)
+		if s, _ := w.daemon.Find("a"); !strings.Contains(s.Why, "no space left") || s.Failure != nil {
+			t.Errorf("people read %q, %v", s.Why, s.Failure)
+		}
+		w.Set(func() { w.refused = nil })
+	}
+	for state, way := range map[string]service.Way{"parked": service.Park, "asleep": service.Sleep} {
+		inWorld(t, []service.Spec{spec("a", away(way), idleAfter(time.Second))}, func(t *testing.T, w *world) {
+			w.refused = full
+			asked := w.ask(t.Context(), "a", time.Second)
+			waits(t, w, "waiting")
+			answered(t, asked)
+			if way == service.Sleep {
+				w.Set(func() { w.refused = full })
+				waits(t, w, "leaving")
+			}
+			pass(30 * time.Second)
+			w.is("a", state)
+			w.Set(func() { w.refused = full })
+			asked = w.ask(t.Context(), "a", time.Second)
+			waits(t, w, "returning")
+			answered(t, asked)
+			if w.begun["a"] != 1 {
+				t.Errorf("its program was started %d times", w.begun["a"])
+			}
+		})
+	}
+}

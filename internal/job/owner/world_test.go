@@ -51,7 +51,7 @@ type world struct {
 	learned map[string]gpu.MiB
 	events  []gpu.Event
 	unfit   map[string]bool       // services that may not be parked
-	refused error                 // why nobody is granted a lease
+	refused error                 // why nobody is granted a lease, or gets it back, or another size
 	unready error                 // why no lease is handed to a minder
 	lag     time.Duration         // until a request is out of the queue
 	grown   func(*held)           // is called when a lease has grown, before anybody hears of it
@@ -593,9 +593,13 @@ func (s desk) Park(ctx context.Context, k lease.Key, fence uint64, _ string) err
 func (s desk) Resume(ctx context.Context, k lease.Key, fence uint64, _ string) (time.Duration, error) {
 	w := s.d.w
 	var h *held
-	w.Set(func() { h = w.of(k, fence) })
+	var refused error
+	w.Set(func() { h, refused = w.of(k, fence), w.refused })
 	if h == nil {
 		return 0, lease.ErrUnknown
+	}
+	if refused != nil {
+		return 0, refused
 	}
 	if h.moving != nil {
 		<-h.moving
@@ -630,6 +634,9 @@ func (s desk) Shrink(_ context.Context, k lease.Key, fence uint64, to gpu.MiB) e
 		if h == nil {
 			return lease.ErrUnknown
 		}
+		if s.d.w.refused != nil {
+			return s.d.w.refused
+		}
 		h.memory = to
 		s.d.w.grant()
 		return nil
@@ -638,9 +645,13 @@ func (s desk) Shrink(_ context.Context, k lease.Key, fence uint64, to gpu.MiB) e
 
 func (s desk) Grow(ctx context.Context, k lease.Key, fence uint64, to gpu.MiB, since time.Time) error {
 	var h *held
-	s.d.w.Set(func() { h = s.d.w.of(k, fence) })
+	var refused error
+	s.d.w.Set(func() { h, refused = s.d.w.of(k, fence), s.d.w.refused })
 	if h == nil {
 		return lease.ErrUnknown
+	}
+	if refused != nil {
+		return refused
 	}
 	if h.memory >= to {
 		return nil
