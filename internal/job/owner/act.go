@@ -564,12 +564,16 @@ func (o *Owner) wake(s *owned) {
 			}
 			return func() { o.fail(s, service.Fails, "its memory could not be leased again: "+err.Error(), nil) }
 		}
+		stays := false
 		_ = o.decide(func() error {
-			if s.turn == turn {
+			if stays = s.turn == turn; stays {
 				o.set(func() { s.growing = false })
 			}
 			return nil
 		})
+		if !stays { // it has to go, and is about to end
+			return nil
+		}
 		began := time.Now()
 		if err := o.call(o.running, epoch, &i, i.Spec.Wake); err != nil { // it is about to come, whoever leaves
 			lines := o.lines(&i.Spec, i.Log)

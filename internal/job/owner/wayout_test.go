@@ -404,3 +404,25 @@ func TestAFullDiskEndsNoService(t *testing.T) {
 		})
 	}
 }
+
+// A service that is stopped in the moment in which it gets its room back is not woken.
+func TestAServiceThatGoesIsNotWoken(t *testing.T) {
+	inWorld(t, []service.Spec{spec("a", away(service.Sleep), idleAfter(time.Second))}, func(t *testing.T, w *world) {
+		w.script = func(string, int) plan { return plan{come: time.Second, keeps: 1, sleeps: time.Second, wakes: time.Second, leave: time.Minute} }
+		noRoom(t, w)
+		pass(time.Second)
+		w.is("a", "returning")
+		w.Set(func() { w.lag = time.Second })
+		if err := w.daemon.Stop("a", operator, ""); err != nil {
+			t.Fatal(err)
+		}
+		w.Set(func() { w.room["G0"] = 100; w.grant() })
+		pass(10 * time.Second)
+		w.is("a", "leaving")
+		w.Set(func() {
+			if h := w.leaseOf("a"); h == nil || h.memory == 1 || !w.serverOf(h).asleep {
+				t.Errorf("its lease is %+v, and its server was woken", h)
+			}
+		})
+	})
+}
