@@ -120,7 +120,8 @@ func (o *Owner) Orders(ctx context.Context, name string, send func(api.FrontOrde
 }
 
 // connect gives a front its first order. The front is written down before, because it may
-// have requests when the next daemon begins.
+// have requests when the next daemon begins. If that fails, it is written down later: until
+// then no service can be closed either.
 func (o *Owner) connect(name string, st *stream) error {
 	f := o.fronts[name]
 	if f == nil {
@@ -129,10 +130,7 @@ func (o *Owner) connect(name string, st *stream) error {
 		}
 		f = newFront()
 		o.set(func() { o.fronts[name] = f })
-		if err := o.write(nil, nil, o.leftovers); err != nil {
-			o.set(func() { delete(o.fronts, name) })
-			return err
-		}
+		o.writeFronts()
 	}
 	if f.stream != nil {
 		f.stream.end()
@@ -153,6 +151,13 @@ func (o *Owner) connect(name string, st *stream) error {
 		}
 	}
 	return nil
+}
+
+// writeFronts writes down which fronts there are.
+func (o *Owner) writeFronts() {
+	if o.write(nil, nil, o.leftovers) != nil {
+		o.runs.After(brokenPause, unwritten{})
+	}
 }
 
 // disconnect notes that a front gets no more orders.

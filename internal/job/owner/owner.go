@@ -233,10 +233,11 @@ func (o *Owner) decide(do func() error) error {
 
 // What the owner leaves for itself.
 type (
-	alarmed struct{} // something may be due
-	cleared struct{ leftover }
-	moved   struct{ fence uint64 }
-	sent    struct { // away
+	alarmed   struct{} // something may be due
+	unwritten struct{} // there may be a front that is not written down
+	cleared   struct{ leftover }
+	moved     struct{ fence uint64 }
+	sent      struct { // away
 		key    lease.Key
 		fence  uint64
 		wanter lease.Key
@@ -252,6 +253,8 @@ type (
 func (o *Owner) Due(note any) {
 	_ = o.decide(func() error {
 		switch n := note.(type) {
+		case unwritten:
+			o.writeFronts()
 		case cleared:
 			o.cleared(n.leftover)
 		case moved:

@@ -408,7 +408,9 @@ func TestAFullDiskEndsNoService(t *testing.T) {
 // A service that is stopped in the moment in which it gets its room back is not woken.
 func TestAServiceThatGoesIsNotWoken(t *testing.T) {
 	inWorld(t, []service.Spec{spec("a", away(service.Sleep), idleAfter(time.Second))}, func(t *testing.T, w *world) {
-		w.script = func(string, int) plan { return plan{come: time.Second, keeps: 1, sleeps: time.Second, wakes: time.Second, leave: time.Minute} }
+		w.script = func(string, int) plan {
+			return plan{come: time.Second, keeps: 1, sleeps: time.Second, wakes: time.Second, leave: time.Minute}
+		}
 		noRoom(t, w)
 		pass(time.Second)
 		w.is("a", "returning")
@@ -422,6 +424,34 @@ func TestAServiceThatGoesIsNotWoken(t *testing.T) {
 		w.Set(func() {
 			if h := w.leaseOf("a"); h == nil || h.memory == 1 || !w.serverOf(h).asleep {
 				t.Errorf("its lease is %+v, and its server was woken", h)
+			}
+		})
+	})
+}
+
+// While nothing can be written down, a front that starts has requests answered by what is
+// ready. It is written down later.
+func TestAFrontStartsOnAFullDisk(t *testing.T) {
+	inWorld(t, []service.Spec{spec("a")}, func(t *testing.T, w *world) {
+		answered(t, w.ask(t.Context(), "a", time.Second))
+		pass(10 * time.Second)
+		w.Set(func() { w.full = true })
+		w.fronts[0].kill()
+		started := w.front()
+		pass(10 * time.Second)
+		select {
+		case err := <-w.ask(t.Context(), "a", time.Second):
+			if err != nil {
+				t.Errorf("it does not answer: %v", err)
+			}
+		case <-time.After(time.Minute):
+			t.Error("it does not answer")
+		}
+		w.Set(func() { w.full = false })
+		pass(10 * time.Second)
+		w.Set(func() {
+			if !strings.Contains(string(w.disk), started.name) {
+				t.Errorf("the front is not written down: %s", w.disk)
 			}
 		})
 	})
