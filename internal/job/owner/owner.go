@@ -413,6 +413,8 @@ func (o *Owner) review() (happened bool) {
 		if s.spec == nil && o.configured && !s.life.State.Leases() && s.life.State != service.Waiting && !slices.ContainsFunc(o.leftovers, func(d leftover) bool { return d.Service == name }) {
 			if o.write(s, nil, o.leftovers) == nil {
 				o.order(api.FrontOrder{Removed: name})
+			} else {
+				o.lookAt(now.Add(brokenPause))
 			}
 			continue
 		}

@@ -456,3 +456,18 @@ func TestAFrontStartsOnAFullDisk(t *testing.T) {
 		})
 	})
 }
+
+// A service that is in no settings any more is removed as soon as that can be written down.
+func TestARemovalOnAFullDisk(t *testing.T) {
+	inWorld(t, []service.Spec{spec("a")}, func(t *testing.T, w *world) {
+		pass(10 * time.Second)
+		w.Set(func() { w.full = true })
+		w.daemon.Configure(nil)
+		pass(10 * time.Second)
+		w.Set(func() { w.full = false })
+		pass(10 * time.Second)
+		if state := w.state("a"); state != "none" {
+			t.Errorf("it is %s", state)
+		}
+	})
+}
