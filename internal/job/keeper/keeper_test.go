@@ -203,6 +203,22 @@ func TestMindersKilledEarly(t *testing.T) {
 	})
 }
 
+// A run for which the machine is short of something is tried again, and held in the end.
+func TestWhatTheMachineIsShortOf(t *testing.T) {
+	for tries, state := range map[int]string{3: "done", 6: "held"} {
+		play(t, func(w *world) {
+			w.Set(func() { w.short = tries })
+			s := w.submit(spec("train"))
+			w.after(5 * time.Minute)
+			got := w.show(job.Ref{Number: s.Number})
+			if got.State != state || state == "held" && !strings.Contains(got.Cause, "tried 6 times: its command could not be started: open the log: no space left on device") {
+				t.Errorf("it is %+v", got.Job)
+			}
+			w.idle()
+		})
+	}
+}
+
 // A run that cannot be limited is not tried again.
 func TestNoLimits(t *testing.T) {
 	play(t, func(w *world) {

@@ -207,6 +207,9 @@ func (k *Keeper) find(name string) (attempt, bool) {
 	return attempt{j, index, try}, known
 }
 
+// notStarted begins the reason of a command that could not be started.
+const notStarted = "its command could not be started: "
+
 // end takes in how a run has ended, as far as its record says it. It returns when to tell it
 // again, if it cannot take that in now.
 func (k *Keeper) end(e run.Event) (again time.Duration) {
@@ -223,7 +226,10 @@ func (k *Keeper) end(e run.Event) (again time.Duration) {
 		Time: record.Ended, Known: !record.Ended.IsZero(), Began: !record.Started.IsZero(), Exit: record.Exit, Signal: strings.TrimPrefix(record.Signal, "SIG"),
 		Failure: record.Failure, Shutdown: record.Shutdown, OutOfHost: record.OutOfMemory, Rebooted: record.Boot != "" && record.Boot != k.Boot,
 	}
-	if !o.Known {
+	switch {
+	case record.Short: // the machine could not start it, and nothing is known against the job
+		o = job.Outcome{Time: record.Ended, Trouble: notStarted + record.Failure}
+	case !o.Known:
 		o.Time, o.Revoked = when.Now(), e.Bereft
 	}
 	if o.Began {

@@ -47,6 +47,7 @@ type world struct {
 	learns   func(id string)   // called when a run has ended; may be nil
 	wrote    func(entries int) // called with the size of each group; may be nil
 	asked    func()            // called before somebody hears of them; may be nil
+	short    int               // minders that cannot start their command for want of something
 	early    int               // minders that are killed before they write anything
 	unknown  []error           // why users cannot be looked up, one for each time; then they can
 	full     atomic.Bool       // the disk
@@ -410,6 +411,13 @@ func (w *world) mind(name string, id process.ID) {
 		task += "." + strings.TrimPrefix(order.Variables[1], "BERTH_TASK=")
 	}
 	w.Mu.Lock()
+	if w.short > 0 {
+		w.short--
+		r.Record.Short = true
+		w.Mu.Unlock()
+		w.finish(name, 0, "", "open the log: no space left on device")
+		return
+	}
 	p := w.script(name, task, len(w.started[task])+1)
 	if p.before {
 		w.Mu.Unlock()

@@ -69,7 +69,7 @@ func Mind(ctx context.Context, at Post, ask func(ctx context.Context, run string
 		return fmt.Errorf("write that run %s has begun: %w", at.Run, err)
 	}
 	if err := cgroup.Group(at.Groups).Enter(); err != nil {
-		return m.conclude(runs.Record{Failure: err.Error()})
+		return m.conclude(failed(err))
 	}
 	return m.conclude(m.run(ctx, ask))
 }
@@ -144,19 +144,24 @@ func (m *minder) run(ctx context.Context, ask func(context.Context, string) (api
 		err = errors.New("the order has no command")
 	}
 	if err != nil {
-		return runs.Record{Failure: err.Error()}
+		return failed(err)
 	}
 	pid, err := m.start(order)
 	if err != nil {
-		end := runs.Record{Failure: err.Error()}
-		if program := (*child.ProgramError)(nil); errors.As(err, &program) {
-			end.Exit = gpu.Some(program.Exit)
-		}
-		return end
+		return failed(err)
 	}
 	m.use.begin()
 	defer close(m.over)
 	return m.wait(pid)
+}
+
+// failed returns the end of a run whose command could not be started.
+func failed(err error) runs.Record {
+	end := runs.Record{Failure: err.Error(), Short: runs.IsShort(err)}
+	if program := (*child.ProgramError)(nil); errors.As(err, &program) {
+		end.Exit = gpu.Some(program.Exit)
+	}
+	return end
 }
 
 // errForgotten means that the record of the run was removed: no daemon knows the run.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -25,6 +26,7 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/child"
 	"github.com/berth-gpu/berth/internal/process/runs"
 	"github.com/berth-gpu/berth/internal/when/later"
 )
@@ -328,6 +330,26 @@ func TestFailure(t *testing.T) {
 		record := w.end(w.minder(run, order), run)
 		if !strings.Contains(record.Failure, test.want) || record.Failure == "" || record.Exit != test.exit || record.Ended.IsZero() {
 			t.Errorf("want %q: %+v", test.want, record)
+		}
+	}
+}
+
+// What the machine is short of passes, and is none of the job's failures: neither in a minder,
+// nor where it is limited.
+func TestWhatTheMachineIsShortOf(t *testing.T) {
+	for err, want := range map[error]bool{
+		&fs.PathError{Op: "open", Path: "/home/ada/berth-train-1.log", Err: syscall.EDQUOT}:          true,
+		&fs.PathError{Op: "mkdir", Path: "/sys/fs/cgroup/berth-job-1", Err: syscall.ENOMEM}:          true,
+		os.NewSyscallError("fork", syscall.EAGAIN):                                                   true,
+		&fs.PathError{Op: "chdir", Path: "/home/ada/gone", Err: syscall.ENOENT}:                      false,
+		&fs.PathError{Op: "open", Path: "/sys/fs/cgroup/cgroup.subtree_control", Err: syscall.EROFS}: false,
+		&child.ProgramError{Name: "train", Reason: "it is a folder", Exit: child.ExitNotExecutable}:  false,
+	} {
+		if end := failed(fmt.Errorf("start: %w", err)); end.Short != want || end.Failure == "" {
+			t.Errorf("%v: %+v", err, end)
+		}
+		if errors.Is(noLimits(err), runs.ErrLimits) == want {
+			t.Errorf("%v: %v", err, noLimits(err))
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/child"
 	"github.com/berth-gpu/berth/internal/process/launch"
+	"github.com/berth-gpu/berth/internal/process/runs"
 )
 
 // place is everything that a command needs to start. It is made with the rights of the
@@ -233,6 +234,8 @@ func (at *place) start() (int, error) {
 	switch {
 	case errors.Is(err, syscall.ENOENT): // the file exists
 		return 0, &child.ProgramError{Name: at.program, Reason: "the interpreter that its first line names, or its loader, does not exist", Exit: child.ExitNotFound}
+	case runs.IsShort(err):
+		return 0, err
 	case err != nil:
 		return 0, &child.ProgramError{Name: at.program, Reason: err.Error(), Exit: child.ExitNotExecutable}
 	}

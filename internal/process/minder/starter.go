@@ -99,7 +99,7 @@ func (s *Starter) Start(ctx context.Context, run string, l runs.Limits) (process
 	}
 	group, err := cgroup.Make(s.unit(run), cgroup.Limits{CPUs: l.CPUs, Memory: int64(l.HostMemory) << 20})
 	if err != nil && l != (runs.Limits{}) {
-		return process.ID{}, fmt.Errorf("%w: %w", runs.ErrLimits, err)
+		return process.ID{}, noLimits(err)
 	}
 	for _, folder := range group { // without a group, Clear has to look for what is left
 		flags = append(flags, "--group", folder)
@@ -175,12 +175,20 @@ func (s *Starter) canLimit(l runs.Limits) error {
 	}
 	missing, err := cgroup.Missing(within)
 	if err != nil {
-		return fmt.Errorf("%w: %w", runs.ErrLimits, err)
+		return noLimits(err)
 	}
 	if len(missing) > 0 {
 		return fmt.Errorf("%w: the systemd of this machine has no controller %s in cgroup v2: start the machine with systemd.unified_cgroup_hierarchy=1", runs.ErrLimits, strings.Join(missing, " and "))
 	}
 	return nil
+}
+
+// noLimits says of an error that it keeps runs from being limited, unless it passes.
+func noLimits(err error) error {
+	if runs.IsShort(err) {
+		return fmt.Errorf("limit the run: %w", err)
+	}
+	return fmt.Errorf("%w: %w", runs.ErrLimits, err)
 }
 
 // Describe says in a few words what starts minders.

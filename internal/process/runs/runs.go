@@ -4,7 +4,10 @@ package runs
 
 import (
 	"errors"
+	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/process"
@@ -18,6 +21,13 @@ type Limits struct {
 
 // ErrLimits means that a run cannot be limited as it should be.
 var ErrLimits = errors.New("limit the run")
+
+// IsShort reports whether an error says that the machine is short of something, or that a
+// disk fails. That says nothing about a run, and passes.
+func IsShort(err error) bool {
+	short := []error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EAGAIN, unix.ENOSPC, unix.EDQUOT, unix.EIO, unix.ESTALE, unix.ETIMEDOUT}
+	return slices.ContainsFunc(short, func(one error) bool { return errors.Is(err, one) })
+}
 
 // Errors of those who give minders their orders. One that passes (later.Passes) means that
 // a minder asks again.
@@ -52,6 +62,7 @@ type Record struct {
 	Exit        gpu.Opt[int]  `json:"exit,omitzero"`           // of the command; 128 and the number of the signal that ended it
 	Signal      string        `json:"signal,omitempty"`        // the signal that ended it, as in SIGKILL
 	Failure     string        `json:"failure,omitempty"`       // why the command could not be started, in words
+	Short       bool          `json:"short,omitempty"`         // … and that passes, see IsShort
 	OutOfMemory bool          `json:"out_of_memory,omitempty"` // the kernel killed a process of the run because there was no more memory for it
 	PeakHost    gpu.MiB       `json:"peak_host,omitempty"`     // the most memory that one of its processes used; 0: less than a minder uses
 	CPU         time.Duration `json:"cpu,omitempty"`           // of all its processes that have ended
