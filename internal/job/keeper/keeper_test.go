@@ -219,6 +219,28 @@ func TestWhatTheMachineIsShortOf(t *testing.T) {
 	}
 }
 
+// While nobody says what users may have, a daemon that starts takes in how runs have ended.
+func TestAStartWaitsForNoLimits(t *testing.T) {
+	play(t, func(w *world) {
+		first := w.submit(spec("first"))
+		w.after(time.Second)
+		w.room = 1
+		w.submit(spec("second"))
+		answers := make(chan struct{})
+		w.daemon.Kill()
+		<-w.daemon.Over
+		w.asked = func() { <-answers }
+		w.start()
+		w.after(2 * time.Minute)
+		if got := w.state(first.Number); got != "done" {
+			t.Errorf("the first is %s", got)
+		}
+		close(answers)
+		w.after(5 * time.Minute)
+		w.idle()
+	})
+}
+
 // A run that cannot be limited is not tried again.
 func TestNoLimits(t *testing.T) {
 	play(t, func(w *world) {

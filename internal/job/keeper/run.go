@@ -452,10 +452,12 @@ func (k *Keeper) resume() {
 	}
 	k.releaseOld()
 	k.writing.Unlock()
-	k.feedAll()
-	for _, j := range doomed {
-		k.prevent(j)
-	}
+	k.busy.Go(func() { // what users may have is known to a database that may hang
+		k.feedAll()
+		for _, j := range doomed {
+			k.prevent(j)
+		}
+	})
 }
 
 // releaseOld gives back the leases of tasks that have ended which an earlier berth has left.
