@@ -189,6 +189,9 @@ func TestGroupsGoWithTheirLeases(t *testing.T) {
 	}
 	groupOf := func(fence uint64) string { return p.groups[fence] }
 	one, two := groupOf(1), groupOf(2)
+	if _, err := p.Enclose(stays.ID, 1, nil); err != nil || groupOf(1) != one { // as one that asks for its order again
+		t.Errorf("a process in the group of its lease is in %s now, and was in %s; %v", groupOf(1), one, err)
+	}
 	t.Cleanup(func() { stays.end(); _ = os.Remove(one); _ = os.Remove(two) })
 
 	p.Release(2)

@@ -74,12 +74,16 @@ func explain(err error) error {
 }
 
 // Enclose moves a process into a group of its own, which can open only those of NVIDIA's
-// GPUs that have these minors. leavable reports whether the user of the process can move
-// it out again.
+// GPUs that have these minors. It leaves a process alone that is in the group of the lease
+// already. leavable reports whether the user of the process can move it out again.
 func (p *Pool) Enclose(id process.ID, fence uint64, minors []int) (leavable bool, err error) {
 	top, outer, err := cgroup.Of(id.PID)
 	if err != nil {
 		return false, err
+	}
+	if filepath.Base(outer) == p.name(fence) && isRoots(outer) { // it asks again
+		p.keep(fence, outer)
+		return p.leavable(id, filepath.Dir(outer), top), nil
 	}
 	inner := filepath.Join(outer, p.name(fence))
 	if err := p.make(inner, outer, minors); err != nil {
@@ -252,8 +256,7 @@ func (p *Pool) recallBelow(top string, stands func(fence uint64) bool) {
 		if err != nil || !d.IsDir() {
 			return nil // the group has just gone
 		}
-		var about unix.Stat_t
-		if fence, ours := p.fenceOf(d.Name()); ours && unix.Lstat(path, &about) == nil && about.Uid == 0 {
+		if fence, ours := p.fenceOf(d.Name()); ours && isRoots(path) {
 			p.keep(fence, path)
 			if !stands(fence) {
 				p.Release(fence)
@@ -261,6 +264,12 @@ func (p *Pool) recallBelow(top string, stands func(fence uint64) bool) {
 		}
 		return nil
 	})
+}
+
+// isRoots reports whether a group belongs to root.
+func isRoots(group string) bool {
+	var about unix.Stat_t
+	return unix.Lstat(group, &about) == nil && about.Uid == 0
 }
 
 // fenceOf returns the fence in the name of a group of this pool.
