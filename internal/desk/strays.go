@@ -2,6 +2,8 @@ package desk
 
 import (
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
@@ -19,6 +21,33 @@ type Strays struct {
 	processes process.Table
 	users     *users.Names
 	mps       MPS
+
+	looking sync.Mutex // guards what follows; held during a look
+	looked  opened
+}
+
+// opened is what a look at the open files of all processes has found.
+type opened struct {
+	names []string
+	by    map[string][]int
+	until time.Time // when it is old
+}
+
+// restAfter is how many times as long as a look at the open files of all processes took it is
+// good for: whoever asks, and however often, they take no more of a processor.
+const restAfter = 10
+
+// whoOpened returns the processes that have each of these files open, as the table has them or
+// had them when somebody asked a moment ago.
+func (d *Strays) whoOpened(names []string, look func([]string) map[string][]int) map[string][]int {
+	d.looking.Lock()
+	defer d.looking.Unlock()
+	if began := time.Now(); !began.Before(d.looked.until) || !slices.Equal(names, d.looked.names) {
+		by := look(names)
+		now := time.Now()
+		d.looked = opened{names, by, now.Add(restAfter * now.Sub(began))}
+	}
+	return d.looked.by
 }
 
 // Orphans lists the processes that use devices under no lease: those whose lease has
@@ -66,7 +95,7 @@ func (d *Strays) openers(readings []monitor.Reading, listed map[string]map[int]b
 		return nil
 	}
 	var found []api.Stray
-	for file, pids := range d.processes.Openers(names) {
+	for file, pids := range d.whoOpened(names, d.processes.Openers) {
 		for _, pid := range pids {
 			if listed[files[file]][pid] {
 				continue

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/berth-gpu/berth/internal/access"
@@ -96,5 +97,26 @@ func TestHasGPUOpen(t *testing.T) {
 		if table.HasGPUOpen(ID{PID: 7, Start: id.Start + 1}) {
 			t.Errorf("%s: an earlier process of the same pid has it open", file)
 		}
+	}
+}
+
+// However many files a process has open, a look at them has an end.
+func TestOpenFilesAreBounded(t *testing.T) {
+	table := written(t, "")
+	folder := table.file(7, "fd")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for fd := range mostOpen + 1000 {
+		if err := os.Symlink("/dev/null", filepath.Join(folder, strconv.Itoa(fd))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := 0
+	for range table.OpenFiles(7) {
+		seen++
+	}
+	if seen != mostOpen {
+		t.Errorf("%d open files were looked at", seen)
 	}
 }
