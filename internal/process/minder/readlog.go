@@ -10,11 +10,13 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/time/rate"
 
 	"github.com/berth-gpu/berth/internal/file/tail"
+	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/runs"
 )
 
@@ -43,6 +45,9 @@ const (
 	// of all users wait for it.
 	readingsPerSecond = 10
 
+	// readerEndsWithin is how long a reader may take to end when nobody listens any more.
+	readerEndsWithin = time.Second
+
 	// mostPath limits the line that asks a reader, in bytes.
 	mostPath = 64 << 10
 
@@ -70,7 +75,8 @@ func (s *Starter) ReadLog(ctx context.Context, r Reading, until <-chan struct{},
 	if err := s.enterReading(r.UID); err != nil {
 		return err
 	}
-	defer s.leaveReading(r.UID)
+	leave := func() { s.leaveReading(r.UID) }
+	defer func() { leave() }()
 	if err := s.pace(r.UID).Wait(ctx); err != nil {
 		return cause(ctx, err)
 	}
@@ -78,10 +84,11 @@ func (s *Starter) ReadLog(ctx context.Context, r Reading, until <-chan struct{},
 	if err != nil {
 		return err
 	}
-	ask, tell, err := s.startReader(ctx)
+	ask, tell, reader, err := s.startReader(ctx)
 	if err != nil {
 		return err
 	}
+	leave = func() { s.endReader(reader, r.UID) }
 	defer tell.Close()
 	defer ask.Close()
 	// The reader ends when its standard input ends. If this call has to end first, closing
@@ -174,30 +181,47 @@ func (s *Starter) leaveReading(uid int) {
 	}
 }
 
+// endReader waits until a reader has ended, to which nobody listens any more, and ends it if it
+// does not: its user may have stopped it. It counts for that user until it has ended.
+func (s *Starter) endReader(reader process.ID, uid int) {
+	ended := make(chan struct{})
+	if _, err := s.Watch(reader, func() { close(ended) }); err != nil {
+		s.leaveReading(uid)
+		return
+	}
+	select {
+	case <-ended:
+		s.leaveReading(uid)
+	case <-time.After(readerEndsWithin):
+		_ = s.Kill(reader) // it may have ended
+		go func() { <-ended; s.leaveReading(uid) }()
+	}
+}
+
 // startReader starts a process that reads a log. It reads its task from ask, and writes to
 // tell.
-func (s *Starter) startReader(ctx context.Context) (ask, tell *os.File, err error) {
+func (s *Starter) startReader(ctx context.Context) (ask, tell *os.File, reader process.ID, err error) {
 	theirIn, ask, err := os.Pipe()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, reader, err
 	}
 	defer theirIn.Close()
 	tell, theirOut, err := os.Pipe()
 	if err != nil {
-		return nil, nil, errors.Join(err, ask.Close())
+		return nil, nil, reader, errors.Join(err, ask.Close())
 	}
 	defer theirOut.Close()
 	files := []*os.File{theirIn, theirOut}
 	if s.manager != nil {
 		name := fmt.Sprintf("%s-%d", s.readers, s.count())
-		_, err = s.manager.start(ctx, name, "a reader of a log of berth", []string{s.Program, ReaderVerb}, runs.Limits{}, files)
+		reader, err = s.manager.start(ctx, name, "a reader of a log of berth", []string{s.Program, ReaderVerb}, runs.Limits{}, files)
 	} else {
-		_, err = s.child(ctx, s.Program, []string{ReaderVerb}, nil, files)
+		reader, err = s.child(ctx, s.Program, []string{ReaderVerb}, nil, files)
 	}
 	if err != nil {
-		return nil, nil, errors.Join(err, ask.Close(), tell.Close())
+		return nil, nil, reader, errors.Join(err, ask.Close(), tell.Close())
 	}
-	return ask, tell, nil
+	return ask, tell, reader, nil
 }
 
 // ServeLog is the reader: it takes its task from the first line of in, becomes the user,

@@ -8,11 +8,18 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-gpu/berth/internal/process"
+	"github.com/berth-gpu/berth/internal/process/kinship"
 )
 
 // log writes a log into the home of the user.
@@ -169,6 +176,45 @@ func TestFollowingEnds(t *testing.T) {
 	}
 }
 
+// A reader that its user has stopped is ended with the call, and counts until then.
+func TestAStoppedReaderIsEnded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := Reading{User: w.name, UID: w.uid, Path: w.log("one\n"), Follow: true}
+	ctx, cancel := context.WithCancel(t.Context())
+	var reader process.ID
+	table := process.Proc()
+	_ = w.ReadLog(ctx, r, nil, func(int64) {
+		for pid, each := range table.Family() {
+			if each.Parent == os.Getpid() && slices.Contains(table.Said(each.ID).Command(), ReaderVerb) && holds(pid, r.Path) {
+				reader = each.ID
+			}
+		}
+		if err := table.Signal(kinship.Authority(), reader, unix.SIGSTOP); err != nil {
+			t.Errorf("stop the reader: %v", err)
+		}
+		cancel()
+	}, io.Discard)
+	for table.Alive(reader) {
+		runtime.Gosched()
+	}
+	for counts := 1; counts > 0; {
+		w.mu.Lock()
+		counts = w.reading[w.uid]
+		w.mu.Unlock()
+	}
+}
+
+// holds reports whether a process has a file open.
+func holds(pid int, path string) bool {
+	for file := range process.Proc().OpenFiles(pid) {
+		if file == path {
+			return true
+		}
+	}
+	return false
+}
+
 // Somebody who reads logs without a pause is slowed down, and others are not.
 func TestReadersHaveAPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -199,7 +245,7 @@ func TestReaderEndsWithTheDaemon(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	path := w.log("one\n")
-	ask, tell, err := w.startReader(t.Context())
+	ask, tell, _, err := w.startReader(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
