@@ -204,9 +204,9 @@ func (k *Keeper) forgotten() {
 // The caller holds writing.
 func (k *Keeper) tidy(now time.Time) (more bool) {
 	defer k.forgotten()
-	left, share := tidiedAtOnce, k.share()
+	left, share, old := tidiedAtOnce, k.share(), k.oldBefore(now)
 	for _, p := range k.ended {
-		young := p.over.After(now.Add(-keepFor))
+		young := p.over.After(old)
 		if young && k.endedSum <= mostEnded {
 			break
 		}
@@ -223,6 +223,19 @@ func (k *Keeper) tidy(now time.Time) (more bool) {
 	}
 	k.tidyAt = max(mostEnded, k.endedSum) + mostEnded/64
 	return false
+}
+
+// oldBefore returns before when a job must have ended to be old: by the clock, and also by
+// that of an hour ago, so that nothing is forgotten because the clock is wrong for a while, as
+// after a start. The caller holds writing.
+func (k *Keeper) oldBefore(now time.Time) time.Time {
+	if now.Sub(k.looked) >= time.Hour {
+		k.lookedBefore, k.looked = k.looked, now
+	}
+	if before := k.lookedBefore.Round(0); before.Before(now.Round(0)) { // by the clock
+		return before.Add(-keepFor)
+	}
+	return now.Add(-keepFor)
 }
 
 // share returns how many tasks that have ended are kept for each user, however many

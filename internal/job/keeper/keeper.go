@@ -91,9 +91,13 @@ type Keeper struct {
 	overran    sync.Map       // ids of tasks that have reached their time limit; see Overran
 	busy       sync.WaitGroup // goroutines that do what takes time
 	compacting atomic.Bool
-	tidying    *run.Timer // tells when to tidy; guarded by writing
-	rewrite    bool       // the clock was set, so that the times in the journal are not those of the jobs; guarded by writing
-	tidyAt     int        // how many tasks that have ended are too many; guarded by writing
+
+	// These are guarded by writing.
+	tidying      *run.Timer // tells when to tidy
+	tidyAt       int        // how many tasks that have ended are too many
+	looked       time.Time  // when ages were looked at
+	lookedBefore time.Time  // … and at least an hour earlier
+	rewrite      bool       // the clock was set, so that the times in the journal are not those of the jobs
 }
 
 // state is all jobs.

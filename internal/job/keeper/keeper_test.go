@@ -241,6 +241,23 @@ func TestAStartWaitsForNoLimits(t *testing.T) {
 	})
 }
 
+// A clock that is months ahead for a while, as after a start, makes nobody forget a job.
+func TestAWrongClockForgetsNothing(t *testing.T) {
+	play(t, func(w *world) {
+		s := w.submit(spec("train"))
+		w.after(5 * time.Minute)
+		for _, d := range []*daemon{w.daemon, w.restart()} {
+			d.writing.Lock()
+			d.tidy(time.Now().Round(0).Add(2 * keepFor))
+			d.writing.Unlock()
+			if got := w.state(s.Number); got != "done" {
+				t.Errorf("it is %s", got)
+			}
+		}
+		w.idle()
+	})
+}
+
 // A run that cannot be limited is not tried again.
 func TestNoLimits(t *testing.T) {
 	play(t, func(w *world) {
