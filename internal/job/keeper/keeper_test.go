@@ -258,6 +258,27 @@ func TestAWrongClockForgetsNothing(t *testing.T) {
 	})
 }
 
+// While what a minder left is cleared away that was not needed any more, other runs are
+// noticed to end.
+func TestClearingKeepsNobodyWaiting(t *testing.T) {
+	play(t, func(w *world) {
+		w.Set(func() { w.unhanded = later.Because(errors.New("not yet"), 0) })
+		first := w.submit(spec("first"))
+		w.after(5 * time.Second)
+		cleared := make(chan struct{})
+		w.Set(func() { delete(w.leases, first.ID()); w.Clearing, w.unhanded = cleared, nil })
+		second := w.submit(spec("second"))
+		w.after(2 * time.Minute)
+		if got := w.state(second.Number); got != "done" {
+			t.Errorf("the second is %s", got)
+		}
+		w.Set(func() { w.Clearing = nil })
+		close(cleared)
+		w.after(10 * time.Minute)
+		w.idle()
+	})
+}
+
 // A run that cannot be limited is not tried again.
 func TestNoLimits(t *testing.T) {
 	play(t, func(w *world) {

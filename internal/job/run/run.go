@@ -529,9 +529,11 @@ func (r *Runs) minderOver(m minderOver) {
 	a := r.runs[m.run]
 	r.mu.Unlock()
 	if a == nil { // its run was over before it began
-		if record, alive, err := r.Minders.Read(m.run); err == nil && !alive && record.PID != 0 {
-			_ = r.Minders.Remove(m.run) // else tidy does
-		}
+		r.busy.Go(func() { // what is left of it may take long to end
+			if record, alive, err := r.Minders.Read(m.run); err == nil && !alive && record.PID != 0 {
+				_ = r.Minders.Remove(m.run) // else tidy does
+			}
+		})
 		return
 	}
 	a.why = cmp.Or(a.why, "its minder ended before it began")
