@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -240,10 +241,12 @@ func (g *Group) add(folder string, settings []setting) error {
 	return nil
 }
 
+var tries atomic.Int64
+
 // CanLimit returns nil if this process can make groups that limit CPUs and memory.
 // Otherwise the error says why not.
 func CanLimit() error {
-	made, err := Make("berth-try-"+strconv.Itoa(os.Getpid()), Limits{CPUs: 1, Memory: 1 << 30})
+	made, err := Make(fmt.Sprintf("berth-try-%d-%d", os.Getpid(), tries.Add(1)), Limits{CPUs: 1, Memory: 1 << 30})
 	return errors.Join(err, made.Remove())
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -191,4 +192,23 @@ func TestStartInGroup(t *testing.T) {
 	if !strings.Contains(string(text), filepath.Base(group[0])) {
 		t.Errorf("the process is in %s, want %s", text, group[0])
 	}
+}
+
+// Several who find out at the same time whether programs can be limited are not in each
+// other's way.
+func TestCanLimitAtTheSameTime(t *testing.T) {
+	if err := CanLimit(); err != nil {
+		t.Skip(err)
+	}
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			for range 5 {
+				if err := CanLimit(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
