@@ -2,10 +2,13 @@ package minder
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/runs"
@@ -76,5 +79,24 @@ func TestMark(t *testing.T) {
 	log, _ := os.ReadFile(record.Output)
 	if string(log) != markText(record.Minder())+"\n" {
 		t.Errorf("the program has %q, and its minder is %v", log, record.Minder())
+	}
+}
+
+// While it cannot be read which boot this is, nothing that a run has left is taken for gone.
+func TestAnUnknownBoot(t *testing.T) {
+	s := NewStarter(&Runs{folder: t.TempDir()}, Options{})
+	var now unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &now); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: now.Max}); err != nil {
+		t.Skip(err)
+	}
+	err := s.clear("1.0.1", runs.Record{PID: 1, Boot: "this one"})
+	if back := unix.Setrlimit(unix.RLIMIT_NOFILE, &now); back != nil {
+		t.Fatal(back)
+	}
+	if !errors.Is(err, unix.EMFILE) {
+		t.Errorf("what it has left is %v", err)
 	}
 }

@@ -244,7 +244,10 @@ func (s *Starter) Sweep(ctx context.Context, now time.Time) {
 
 // clear ends everything that a run has left.
 func (s *Starter) clear(run string, r runs.Record) error {
-	boot, _ := process.Proc().Boot()
+	boot, err := process.Proc().Boot()
+	if err != nil {
+		return err
+	}
 	s.mu.Lock()
 	made := s.groups[run]
 	delete(s.groups, run)
