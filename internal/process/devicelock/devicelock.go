@@ -39,7 +39,7 @@ const lookEvery = 5 * time.Second
 // Processes reports whether a process still runs.
 type Processes interface {
 	Identify(pid int) (process.ID, error)
-	Alive(process.ID) bool
+	Ended(process.ID) bool
 }
 
 // Options are the options of New.
@@ -149,13 +149,18 @@ func (l *Locks) lookAgain() (changed bool) {
 	return changed
 }
 
-// look finds out who is in charge of a device, and locks it if nobody is. The
-// caller holds mu.
+// look finds out who is in charge of a device, and locks it if nobody is. What cannot be
+// found out now stays as it was. The caller holds mu.
 func (l *Locks) look(uuid string, d *device) {
+	before := d.denied
 	d.denied = ""
 	if l.Own != l.Root {
-		if holder, there := l.holder(l.Root, uuid); there {
+		switch holder, err := l.holder(l.Root, uuid); {
+		case err == nil:
 			d.denied = fmt.Sprintf("the daemon of root with pid %d is in charge of it", holder.PID)
+			return
+		case !errors.Is(err, fs.ErrNotExist) && before != "":
+			d.denied = before
 			return
 		}
 	}
@@ -166,10 +171,11 @@ func (l *Locks) look(uuid string, d *device) {
 	switch {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		d.denied = "another daemon is in charge of it"
-		if holder, there := l.holder(l.Own, uuid); there {
+		if holder, err := l.holder(l.Own, uuid); err == nil {
 			d.denied = fmt.Sprintf("the daemon with pid %d is in charge of it", holder.PID)
 		}
 	case err != nil:
+		d.denied = before
 		l.trouble = fmt.Errorf("berth cannot find out whether another daemon is in charge of its devices: %w", err)
 	default:
 		d.lock, l.trouble = lock, nil
@@ -225,17 +231,17 @@ func (l *Locks) prepare() error {
 	return nil
 }
 
-// holder returns the living process that holds a device in a folder.
-func (l *Locks) holder(folder, uuid string) (process.ID, bool) {
+// holder returns the living process that holds a device in a folder, or an error: that of
+// fs.ErrNotExist if there is none.
+func (l *Locks) holder(folder, uuid string) (id process.ID, err error) {
 	text, err := os.ReadFile(l.path(folder, uuid, "holder"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return process.ID{}, false
+	if err != nil {
+		return process.ID{}, err
 	}
-	var id process.ID
-	if err == nil {
-		err = json.Unmarshal(text, &id)
+	if json.Unmarshal(text, &id) != nil || id == l.self || l.Processes.Ended(id) {
+		return process.ID{}, fs.ErrNotExist
 	}
-	return id, err == nil && id != l.self && l.Processes.Alive(id)
+	return id, nil
 }
 
 // path returns the file of a device. A UUID comes from a driver, so path replaces what

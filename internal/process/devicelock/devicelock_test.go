@@ -2,6 +2,8 @@ package devicelock
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,7 +21,7 @@ type table struct {
 }
 
 func (t *table) Identify(int) (process.ID, error) { return t.self, nil }
-func (t *table) Alive(id process.ID) bool         { return t.alive[id] }
+func (t *table) Ended(id process.ID) bool         { return !t.alive[id] }
 
 func daemon(pid int, alive map[process.ID]bool, root, own string) *Locks {
 	id := process.ID{PID: pid, Start: uint64(pid)}
@@ -43,12 +45,28 @@ func TestTwoDaemons(t *testing.T) {
 	if second.lookAgain() {
 		t.Error("something changed")
 	}
+	unread(t, second, filepath.Join(dir, "GPU-a.lock"))
 	first.Close() // as the kernel does after a kill
 	if !second.lookAgain() || second.Second() != "" {
 		t.Errorf("the first is gone, and the second is denied: %s", second.Second())
 	}
 	if first.devices["GPU-a"].lock = nil; !first.lookAgain() || first.Second() == "" {
 		t.Error("two daemons are in charge")
+	}
+}
+
+// unread looks for who is in charge while a file cannot be opened: nothing changes.
+func unread(t *testing.T, l *Locks, name string) {
+	t.Helper()
+	if err := errors.Join(os.Rename(name, name+"-"), os.Mkdir(name, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	before := l.Second()
+	if l.lookAgain() || l.Second() != before {
+		t.Errorf("while %s cannot be opened, a daemon that was denied hears %q", name, l.Second())
+	}
+	if err := errors.Join(os.Remove(name), os.Rename(name+"-", name)); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -66,6 +84,7 @@ func TestRootGoesFirst(t *testing.T) {
 	if !user.lookAgain() || user.Second() != "the daemon of root with pid 1 is in charge of it" {
 		t.Errorf("a user's daemon beside root's: %q", user.Second())
 	}
+	unread(t, user, filepath.Join(root, "GPU-a.holder"))
 	alive[process.ID{PID: 1, Start: 1}] = false // killed: its file stays
 	if !user.lookAgain() || user.Second() != "" {
 		t.Errorf("root's daemon is gone: %q", user.Second())
@@ -102,8 +121,8 @@ func TestHostileFolder(t *testing.T) {
 		if err := os.WriteFile(c.path(c.Own, "GPU-z", "holder"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if id, there := c.holder(c.Own, "GPU-z"); there {
-			t.Errorf("%q: held by %v", text, id)
+		if id, err := c.holder(c.Own, "GPU-z"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%q: held by %v, %v", text, id, err)
 		}
 	}
 }
