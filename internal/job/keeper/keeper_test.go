@@ -289,6 +289,16 @@ func TestNoLimits(t *testing.T) {
 		if got := w.show(job.Ref{Number: s.Number}); got.State != "failed" || got.Cause != want || got.Code != string(job.NotStarted) {
 			t.Errorf("it is %+v", got.Job)
 		}
+		w.Set(func() { w.room = 0 })
+		late := w.submit(spec("train"))
+		w.after(time.Second)
+		w.Set(func() { w.wrote, w.room = func(int) { w.full.Store(true) }, 1 }) // from its grant on
+		w.after(10 * time.Second)
+		w.Set(func() { w.wrote = nil; w.full.Store(false) })
+		w.after(10 * time.Second)
+		if got := w.show(job.Ref{Number: late.Number}); got.State != "failed" || got.Cause != want || got.Try != 1 {
+			t.Errorf("it is %+v", got.Job)
+		}
 		w.idle()
 	})
 }

@@ -185,6 +185,7 @@ type active struct {
 
 	// These are for the loop alone.
 	why        string // why it ended, if its minder has not begun
+	unstarted  error  // why no minder could be started
 	lost       bool   // its lease has ended
 	bereft     string // why its minder was killed
 	told       bool   // that its programs cannot be ended
@@ -425,12 +426,8 @@ func (r *Runs) started(m started) {
 	if !r.has(m.of) {
 		return
 	}
-	m.of.why = "no minder could be started: " + m.err.Error()
-	if record, alive, err := r.Minders.Read(m.of.Name); err != nil || alive || record.PID != 0 {
-		r.inspect(m.of)
-		return
-	}
-	r.finish(m.of, Event{What: Unstarted, Err: m.err, Why: m.of.why})
+	m.of.why, m.of.unstarted = "no minder could be started: "+m.err.Error(), m.err
+	r.inspect(m.of)
 }
 
 // Resume goes on with a run that an earlier daemon has begun.
@@ -483,6 +480,8 @@ func (r *Runs) inspect(a *active) {
 		r.tell(a, Event{What: Lives, Record: record})
 	case alive:
 		r.inspectIn(a, inspectAfter) // it has locked the record, and writes it at once
+	case a.unstarted != nil && record.PID == 0:
+		r.finish(a, Event{What: Unstarted, Err: a.unstarted, Why: a.why})
 	default:
 		r.finish(a, Event{What: Ended, Record: record, Why: a.why, Bereft: a.bereft})
 	}
