@@ -329,7 +329,7 @@ func (c *change) step(j *kept, index int, e job.Event, t job.Task) bool {
 }
 
 // commit writes a change to the journal and makes it. If the journal refuses it, nothing
-// has changed. The caller holds writing, and calls act when it no longer does.
+// has changed. The caller holds writing.
 func (k *Keeper) commit(c *change) error {
 	if len(c.entries) > 0 {
 		if err := k.journal.Write(c.entries, c.care); err != nil {

@@ -217,7 +217,7 @@ func (o *Owner) takenPort(port int) bool {
 	return false
 }
 
-// pay gives a lease back and forgets a run.
+// clear gives a lease back and forgets a run.
 func (o *Owner) clear(d leftover) {
 	o.runs.Forget(run.Run{Name: d.Run, Key: d.keyOf(), Fence: d.Fence}, "the program of its service has ended, or is not needed")
 }

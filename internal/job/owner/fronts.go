@@ -200,7 +200,7 @@ func (o *Owner) known() bool {
 	return true
 }
 
-// told returns what fronts are told of a service.
+// forFronts returns what fronts are told of a service.
 func (o *Owner) forFronts(s *owned) api.FrontService {
 	return service.ForFronts(&s.life, s.name, s.spec)
 }
