@@ -538,9 +538,6 @@ func (k *Keeper) set(r job.Ref, do func(*kept, *setting) error) error {
 		j.owner.enlist(j, false)
 	}
 	j.apply(s)
-	if p := k.past[r.Number]; p != nil {
-		p.change(s)
-	}
 	k.mu.Unlock()
 	k.leaveQueue(j)
 	k.sort(j, time.Now())
