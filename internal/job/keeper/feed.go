@@ -248,7 +248,6 @@ func (k *Keeper) feed(u *user) {
 	type chosen struct {
 		*kept
 		index int
-		since time.Time
 	}
 	var come []chosen
 	for u.queued < mostQueued && len(u.ready) > 0 && !limits.full(u) {
@@ -268,10 +267,10 @@ func (k *Keeper) feed(u *user) {
 		if j.queued == nil {
 			j.queued = map[int]*place{}
 		}
-		j.queued[index] = &place{since: t.Since}
+		j.queued[index] = &place{}
 		u.queued++
 		k.mu.Unlock()
-		come = append(come, chosen{j, index, t.Since})
+		come = append(come, chosen{j, index})
 		k.sort(j, now)
 	}
 	if len(come) == 0 {

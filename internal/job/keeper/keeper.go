@@ -154,10 +154,7 @@ type kept struct {
 }
 
 // place is the place of a task in the queue of leases.
-type place struct {
-	since   time.Time
-	leaving bool
-}
+type place struct{ leaving bool }
 
 // user is somebody who has jobs.
 type user struct {

@@ -239,8 +239,8 @@ func (s desk) Acquire(ctx context.Context, a run.Ask) (api.Lease, error) {
 func (w *world) first(of run.Ask) bool {
 	older := func(k *Keeper) bool {
 		for _, j := range k.jobs {
-			for i, here := range j.queued {
-				if j.TaskID(i) != of.Key.ID && here.since.Before(of.Since) && w.leases[j.TaskID(i)] == nil {
+			for i := range j.queued {
+				if j.TaskID(i) != of.Key.ID && j.task(i).Since.Before(of.Since) && w.leases[j.TaskID(i)] == nil {
 					return true
 				}
 			}
