@@ -31,7 +31,7 @@ func (t Table) Inspect(id ID) (kinship.Facts, Said) {
 	if err != nil {
 		return kinship.Facts{}, Said{}
 	}
-	said, answered := t.hear(id)
+	said, answered := t.hear(id, uid)
 	lease, _ := said.Variable(LeaseVariable)
 	fence, _ := said.Variable(FenceVariable)
 	return kinship.Facts{

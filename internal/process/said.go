@@ -49,16 +49,21 @@ func (s Said) Command() []string {
 // for example with a file system that does not answer. So a goroutine reads it, and Said
 // waits a tenth of a second at most.
 func (t Table) Said(id ID) Said {
-	said, _ := t.hear(id)
+	uid, err := t.UID(id.PID)
+	if err != nil {
+		return Said{}
+	}
+	said, _ := t.hear(id, uid)
 	return said
 }
 
-// hear returns what a process was started with, and false if it has not answered in time.
-func (t Table) hear(id ID) (Said, bool) {
+// hear returns what a process of a user was started with, and false if it has not answered in
+// time.
+func (t Table) hear(id ID, uid int) (Said, bool) {
 	if id.PID > lastPID {
 		return Said{}, true
 	}
-	return reading.ask(source{t.root, id})
+	return reading.ask(source{t.root, id}, uid)
 }
 
 // source is where a reader reads.
@@ -119,19 +124,23 @@ const (
 
 	// With so many late readers, others get half of the time, with twice as many a third, ….
 	fewLate = 8
-	// mostLate limits the late readers: each has a thread.
+	// mostLate limits the late readers: each has a thread. One user causes at most a tenth of
+	// them, so that the processes of others are read.
 	mostLate = 1000
+	lateEach = mostLate / 10
 )
 
 // readers read what processes say, at most one for each process.
 type readers struct {
 	mu   sync.Mutex // guards what follows
 	by   map[source]*reader
-	late int // readers that read, and that nobody waits for
+	late int         // readers that read, and that nobody waits for
+	each map[int]int // of those, by user
 }
 
 // reader reads what one process says. It answers once.
 type reader struct {
+	uid  int
 	done chan struct{} // closed when it has answered
 	said Said
 
@@ -140,25 +149,25 @@ type reader struct {
 	late bool // guarded by mu of readers
 }
 
-var reading = readers{by: map[source]*reader{}}
+var reading = readers{by: map[source]*reader{}, each: map[int]int{}}
 
-// ask returns what a process says, and false if it does not answer in time.
-func (rs *readers) ask(from source) (Said, bool) {
+// ask returns what a process of a user says, and false if it does not answer in time.
+func (rs *readers) ask(from source, uid int) (Said, bool) {
 	rs.mu.Lock()
-	r := rs.by[from]
+	r, full := rs.by[from], rs.late >= mostLate || rs.each[uid] >= lateEach
 	switch {
 	case r != nil && r.late:
 		said, answered := r.answer()
-		if answered && rs.late < mostLate {
-			rs.start(from, true)
+		if answered && !full {
+			rs.start(from, uid, true)
 		}
 		rs.mu.Unlock()
 		return said, answered
-	case r == nil && rs.late >= mostLate:
+	case r == nil && full:
 		rs.mu.Unlock()
 		return Said{}, false
 	case r == nil:
-		r = rs.start(from, false)
+		r = rs.start(from, uid, false)
 	}
 	tries := max(pauses/(1+rs.late/fewLate), 1)
 	rs.mu.Unlock()
@@ -181,10 +190,10 @@ func (rs *readers) ask(from source) (Said, bool) {
 }
 
 // start has a process read. The caller holds mu.
-func (rs *readers) start(from source, late bool) *reader {
-	r := &reader{done: make(chan struct{}), late: late}
+func (rs *readers) start(from source, uid int, late bool) *reader {
+	r := &reader{uid: uid, done: make(chan struct{}), late: late}
 	if rs.by[from] = r; late {
-		rs.late++
+		rs.count(r, 1)
 	}
 	go func() {
 		r.said = from.read()
@@ -193,11 +202,19 @@ func (rs *readers) start(from source, late bool) *reader {
 		if !r.late {
 			delete(rs.by, from)
 		} else {
-			rs.late--
+			rs.count(r, -1)
 		}
 		close(r.done)
 	}()
 	return r
+}
+
+// count counts a late reader. The caller holds mu.
+func (rs *readers) count(r *reader, by int) {
+	rs.late += by
+	if rs.each[r.uid] += by; rs.each[r.uid] == 0 {
+		delete(rs.each, r.uid)
+	}
 }
 
 // giveUp makes a reader a late one, unless it has just answered. It forgets late ones whose
@@ -210,7 +227,7 @@ func (rs *readers) giveUp(r *reader) (Said, bool) {
 		return said, answered
 	}
 	r.late = true
-	rs.late++
+	rs.count(r, 1)
 	for from, old := range rs.by {
 		if _, answered := old.answer(); answered && !(Table{root: from.root}).Alive(from.id) {
 			delete(rs.by, from)

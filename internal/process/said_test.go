@@ -62,9 +62,25 @@ func TestSilentProcess(t *testing.T) {
 	_, _ = reading.giveUp(&reader{done: make(chan struct{})})
 	reading.mu.Lock()
 	defer reading.mu.Unlock()
-	reading.late--
+	reading.count(&reader{}, -1)
 	if reading.by[from] != nil {
 		t.Error("its reader is kept after its end")
+	}
+}
+
+// However many processes of a user cannot be read, those of others are.
+func TestSilentProcessesOfOneUser(t *testing.T) {
+	rs := readers{by: map[source]*reader{}, each: map[int]int{}, late: lateEach}
+	rs.each[7] = lateEach
+	table := written(t, "Uid:\t7\t7\t7\t7\n")
+	id, err := table.Identify(7)
+	if err = errors.Join(err, os.WriteFile(table.file(7, "environ"), []byte("BERTH_LEASE=a\x00"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for uid, want := range map[int]bool{7: false, 8: true} {
+		if said, answered := rs.ask(source{table.root, id}, uid); answered != want || (said.variables["BERTH_LEASE"] == "a") != want {
+			t.Errorf("a process of user %d answers %v: %v", uid, answered, said)
+		}
 	}
 }
 
