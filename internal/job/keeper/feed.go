@@ -88,9 +88,6 @@ func (k *Keeper) shift(by time.Duration) {
 			}
 			j.tasks[i] = is
 		}
-		for _, here := range j.queued {
-			move(&here.since)
-		}
 		k.mu.Unlock()
 		k.sort(j, when.Now())
 	}
