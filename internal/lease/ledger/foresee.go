@@ -144,7 +144,7 @@ func (l *Ledger) copyState() *Ledger {
 	devices := make(map[string]*observed, len(l.devices))
 	for uuid, o := range l.devices {
 		d := *o
-		d.used = slices.Clone(o.used)
+		d.used, d.relatives, d.owned = nil, relatives{}, nil // the book has what was measured of each lease, and frees it with that
 		devices[uuid] = &d
 	}
 	settings := l.settings

@@ -32,12 +32,17 @@ func TestForesee(t *testing.T) {
 	for title, test := range map[string]struct {
 		held, queue []lease.Request
 		known       map[string]time.Duration
+		measured    gpu.MiB                  // that a process of the lease a uses
 		want        map[string]time.Duration // from now on; -1 for a request that is never granted
 		because     string
 		leaves      bool
 	}{
 		"behind one with a known end": {
 			held: []lease.Request{named(want("a", 900), "train", 0)}, queue: []lease.Request{named(want("b", 500), "x", 48*hour)},
+			known: map[string]time.Duration{"train": 2 * hour}, want: map[string]time.Duration{"b": 2 * hour},
+		},
+		"behind one whose process is on the device": {
+			held: []lease.Request{named(want("a", 900), "train", 0)}, queue: []lease.Request{named(want("b", 500), "x", 48*hour)}, measured: 850,
 			known: map[string]time.Duration{"train": 2 * hour}, want: map[string]time.Duration{"b": 2 * hour},
 		},
 		"one after the other": {
@@ -61,10 +66,15 @@ func TestForesee(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				k := newWorld().start(t)
+				w := newWorld()
+				w.cast = cast{first: runs(1, "a")}
+				k := w.start(t)
 				k.device(0, 1000)
 				for _, r := range test.held {
 					k.grant(r)
+				}
+				if test.measured > 0 {
+					k.device(0, 1000, used(first, test.measured))
 				}
 				for _, r := range test.queue {
 					k.queue(t.Context(), r)
