@@ -104,6 +104,12 @@ func (e *Effect) Takes() bool {
 	return e.Before == nil || e.Kind == Resumed || e.Kind == Resized && e.After.Total().Memory > e.Before.Total().Memory
 }
 
+// MovesUse reports whether the effect may change which leases the processes on a device are
+// charged to, or how much of what they use: not if it changes only when the lease ends.
+func (e *Effect) MovesUse() bool {
+	return !e.Fleeting() && e.Kind != Renewed && e.Kind != Settled && e.Kind != Cancelled
+}
+
 // ChangesKin reports whether other processes belong to the lease than before.
 func (e *Effect) ChangesKin() bool { return e.Kind == Bound || e.Kind == Scoped }
 

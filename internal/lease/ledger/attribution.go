@@ -210,13 +210,38 @@ func (b *bills) add(tie kinship.Tie, memory gpu.MiB) {
 	b.list = append(b.list, bill{tie, memory})
 }
 
+// recharge charges again what was measured on the devices where leases have changed since,
+// and reports whether there was one. It looks at every lease and process there, so calls
+// that are worked on together share one look: what one user has made large must not cost
+// everybody that for each change. Until then nothing in use can be leased: what was charged
+// to a lease that has ended is foreign. The caller holds mu.
+func (s *state) recharge() (some bool) {
+	for _, o := range s.devices {
+		if s.stale && o.stale {
+			s.attribute(o)
+			s.refresh(o.Device.UUID)
+			some = true
+		}
+	}
+	s.stale = false
+	return some
+}
+
+// disown makes what was charged to a lease on a device foreign.
+func (s *state) disown(o *observed, k lease.Key) {
+	if measured := o.owned[k]; measured > 0 {
+		sum, _ := s.book.Sum(o.Device.UUID)
+		s.book.ObserveForeign(o.Device.UUID, sum.Foreign+measured)
+		o.stale = true
+	}
+	delete(o.owned, k)
+}
+
 // attribute charges the memory that was last measured on a device: to the leases whose
-// processes use it, and the rest, with that of the driver, as foreign. The ledger calls
-// it again when a lease of these processes begins or ends, so that it never leases memory
-// in use before the next measurement.
+// processes use it, and the rest, with that of the driver, as foreign.
 func (s *state) attribute(o *observed) {
 	uuid := o.Device.UUID
-	o.owned = map[lease.Key]gpu.MiB{}
+	o.owned, o.stale = map[lease.Key]gpu.MiB{}, false
 	var here holdings
 	if len(o.used) > 0 {
 		here = s.standing.holdings(uuid)

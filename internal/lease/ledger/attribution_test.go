@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -73,4 +74,27 @@ func TestWhoIsCharged(t *testing.T) {
 	if got := here.ids([]uint64{child.Fence, pod.Fence}); !cmp.Equal(got, []string{"child", "pod"}) {
 		t.Errorf("the ids are %v", got)
 	}
+}
+
+// A batch charges a device once, and no call in it is refused because of that: memory that a
+// lease of the same batch has taken over is not foreign to those behind it.
+func TestBatchWithALeaseOverMemoryInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.cast = cast{first: runs(1, "a")}
+		k := w.start(t)
+		k.device(0, 100, used(first, 50))
+		k.seat <- struct{}{} // so that both calls are in one batch
+		var answers [2]error
+		for i, r := range []lease.Request{want("a", 50), want("b", 30, of(2))} {
+			go func() { _, answers[i] = k.Acquire(t.Context(), r) }()
+			synctest.Wait()
+		}
+		<-k.seat
+		synctest.Wait()
+		if answers != [2]error{} {
+			t.Errorf("they are answered with %v", answers)
+		}
+		k.expect(20, 80, 0, 0)
+	})
 }

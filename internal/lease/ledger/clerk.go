@@ -256,6 +256,7 @@ func (l *Ledger) tend(now time.Time) {
 	l.holders.tend(now)
 	l.due(now, everything)
 	l.dismissAbsent(now)
+	l.recharge()
 	l.more = l.serve(now)
 }
 
@@ -277,14 +278,10 @@ func (l *Ledger) attempt(batch []*call, then func(now time.Time)) error {
 		l.shift(set)
 	}
 	l.effects = l.effects[:0]
-	for _, e := range batch {
-		from := len(l.effects)
-		if e.err = e.do(now); e.err != nil {
-			l.undo(from)
-		}
-	}
+	l.do(l.do(batch, now), now)
 	if then != nil {
 		then(now)
+		l.recharge()
 	}
 	effects := l.effects
 	ends := slices.ContainsFunc(effects, func(e lease.Effect) bool { return e.Ends() })
@@ -304,6 +301,7 @@ func (l *Ledger) attempt(batch []*call, then func(now time.Time)) error {
 	if err != nil {
 		l.mu.Lock()
 		l.undo(0)
+		l.recharge()
 		l.pending = nil
 		l.mu.Unlock()
 		return err
@@ -317,6 +315,22 @@ func (l *Ledger) attempt(batch []*call, then func(now time.Time)) error {
 	l.settle(effects)
 	l.compactIfLong()
 	return nil
+}
+
+// do runs calls and undoes those that fail. It returns those that failed after another one had
+// left a device stale: what they ask for may have been taken for foreign. The caller holds mu.
+func (l *Ledger) do(batch []*call, now time.Time) (again []*call) {
+	for _, e := range batch {
+		from, stale := len(l.effects), l.stale
+		if e.err = e.do(now); e.err != nil {
+			l.undo(from)
+			if stale {
+				again = append(again, e)
+			}
+		}
+	}
+	l.recharge()
+	return again
 }
 
 // shift moves all times by as much as the clock was set. The caller holds mu.

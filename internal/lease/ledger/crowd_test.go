@@ -99,6 +99,22 @@ func (c *crowd) outlive() {
 	}
 }
 
+// together does something for each lease, with calls that are worked on together.
+func (c *crowd) together(do func(held *lease.Lease, now time.Time) error) {
+	var batch []*call
+	for _, held := range c.book.Leases() {
+		batch = append(batch, &call{do: func(now time.Time) error { return do(held, now) }})
+	}
+	if err := c.attempt(batch, nil); err != nil {
+		panic(err)
+	}
+	for _, e := range batch {
+		if e.err != nil {
+			panic(e.err)
+		}
+	}
+}
+
 // allocated returns how much memory something takes.
 func allocated(do func()) uint64 {
 	var before, after runtime.MemStats
@@ -126,6 +142,29 @@ func TestCrowdIsLookedAtOnce(t *testing.T) {
 		"the ends of launchers": {
 			func(n int) *crowd { return newCrowd(t, 2, n, 1, 1) },
 			(*crowd).outlive,
+		},
+		"calls that change only when leases end": {
+			func(n int) *crowd { c := newCrowd(t, 2, 1, n, 4); c.outlive(); return c },
+			func(c *crowd) {
+				c.together(func(held *lease.Lease, now time.Time) error {
+					_, err := c.apply(lease.Cancel{Key: held.Key(), By: access.Daemon()}, now)
+					return err
+				})
+			},
+		},
+		"a batch of grants and releases": {
+			func(n int) *crowd { c := newCrowd(t, 2, 1, n, 4); c.outlive(); return c },
+			func(c *crowd) {
+				c.together(func(held *lease.Lease, now time.Time) error {
+					more := *held
+					more.ID = "more"
+					_, err := c.apply(lease.Grant{Lease: &more}, now)
+					if err == nil {
+						_, err = c.apply(lease.Release{Key: more.Key(), By: access.Daemon()}, now)
+					}
+					return err
+				})
+			},
 		},
 	} {
 		few, many := test.shape(100), test.shape(400)
@@ -204,7 +243,10 @@ func BenchmarkCrowd(b *testing.B) {
 				took(b, "unused", c.locked(c.holders.releaseUnused))
 				took(b, "grant", func() {
 					l := c.grant(b, "more", c.launchers[0])
-					c.locked(func() { _, _ = c.apply(lease.Release{Key: l.Key(), By: access.Daemon()}, time.Now()) })()
+					c.locked(func() {
+						_, _ = c.apply(lease.Release{Key: l.Key(), By: access.Daemon()}, time.Now())
+						c.recharge()
+					})()
 				})
 				took(b, "belonging", func() { c.Belonging() })
 				took(b, "queue", func() { c.Queue() })

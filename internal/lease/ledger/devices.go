@@ -19,6 +19,7 @@ type observed struct {
 	relatives
 	total gpu.MiB               // the memory in use, with that of the driver itself
 	owned map[lease.Key]gpu.MiB // by lease: the part of total that its processes use
+	stale bool                  // its processes may belong to other leases than owned says; see recharge
 
 	recent placement.Recent // average of recent measurements
 	growth placement.Growth // of its slots

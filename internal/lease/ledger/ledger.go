@@ -249,6 +249,7 @@ type state struct {
 	ahead     placement.Ahead // see front
 	devices   map[string]*observed
 	dirty     bool // something changed that may let a waiting request in
+	stale     bool // a device is; see recharge
 	unwritten bool // the audit log took nothing a moment ago: a request whose grant it has to take waits, and lets others pass
 	waiters   map[*lease.Request]*waiter
 	effects   []lease.Effect // of the batch at hand
@@ -280,8 +281,12 @@ func (s *state) reflect(e *lease.Effect, sign int) {
 	}
 	for _, p := range subject.Parts {
 		s.snapshot.AddLeases(subject.Holder.Service, p.GPU, come)
-		if o := s.devices[p.GPU]; o != nil && (s.concerns(o, subject) || e.ChangesKin() && s.concerns(o, e.Before)) {
-			s.attribute(o)
+		if o := s.devices[p.GPU]; o != nil && e.MovesUse() {
+			if come < 0 {
+				s.disown(o, subject.Key())
+			}
+			o.stale = o.stale || s.concerns(o, subject) || e.ChangesKin() && s.concerns(o, e.Before)
+			s.stale = s.stale || o.stale
 		}
 		s.refresh(p.GPU)
 	}

@@ -24,7 +24,7 @@ func (l *Ledger) serve(now time.Time) (more bool) {
 		return false
 	}
 	looked := func() int { return l.ahead.Looked() + l.book.Work()/comparedInALook + len(l.effects) }
-	for until := looked() + mostLooked; l.serveFirst(now); { // every grant changes shares, and with them the order
+	for until := looked() + mostLooked; l.serveFirst(now) || l.recharge(); { // every grant changes shares, and with them the order
 		if looked() > until {
 			return true
 		}
