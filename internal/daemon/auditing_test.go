@@ -241,8 +241,8 @@ func TestAuditThatCannotBeWritten(t *testing.T) {
 	if err := os.Remove(filepath.Join(state, "audit")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Release(ctx, "other", 0); err != nil {
-		t.Error(err)
+	for _, err = c.Release(ctx, "other", 0); err != nil && !t.Failed(); _, err = c.Release(ctx, "other", 0) { // it is tried once a second
+		refused("release", err)
 	}
 	if diff := cmp.Diff([]string{"done: socket release lease/token other"}, inAudit(t, c)); diff != "" {
 		t.Error(diff)

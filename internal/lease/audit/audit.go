@@ -8,7 +8,7 @@
 // missing, changed or out of order.
 //
 // The log never stops the daemon. If it cannot be written, Record returns an
-// error and the act must not be done; the next Record tries again.
+// error and the act must not be done; a second later Record tries again.
 package audit
 
 import (
@@ -51,6 +51,9 @@ type Log struct {
 	oldest   uint64      // number of the oldest entry that is kept
 	newest   Mark        // the newest entry, in this file or before
 	expect   Mark        // an entry that must be there when the log is opened
+	checked  bool        // earlier lines of the file were held against each other, and nobody else has changed it since
+	end      *ending     // how the file ended when it was opened; nil if something was written since
+	again    time.Time   // when to try again, after a failure
 	doubtful bool        // the disk refused to sync the file, so the next entry goes to another one
 	ration   ration
 }
@@ -93,12 +96,18 @@ func (l *Log) Record(e api.AuditEntry) error {
 	return l.record(e)
 }
 
+// retry is how long Record refuses after a failure before it tries again.
+const retry = time.Second
+
 // record writes an entry. The caller holds mu.
 func (l *Log) record(e api.AuditEntry) error {
 	now := time.Now()
-	err := l.ready(now)
-	if err == nil {
-		err = l.write(e, now)
+	err := l.Trouble()
+	if err == nil || !now.Before(l.again) { // whoever is refused must not keep the disk, and those behind mu, busy
+		if err = l.ready(now); err == nil {
+			err = l.write(e, now)
+		}
+		l.again = now.Add(retry)
 	}
 	if err != nil {
 		l.failed(err)
@@ -119,7 +128,7 @@ func (l *Log) ready(now time.Time) error {
 	case l.file.Stands():
 		return nil
 	case l.file != nil:
-		l.expect = l.newest
+		l.expect, l.checked = l.newest, false
 		l.close()
 	}
 	return l.open(now)
@@ -154,7 +163,7 @@ func (l *Log) append(line []byte) error {
 		l.close()
 		return err
 	}
-	l.newest = Mark{Seq: l.newest.Seq + 1, Hash: Hash(line)}
+	l.newest, l.end = Mark{Seq: l.newest.Seq + 1, Hash: Hash(line)}, nil
 	if l.first == 0 {
 		l.first = l.newest.Seq
 	}

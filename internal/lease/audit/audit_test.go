@@ -282,55 +282,104 @@ func TestTamperingWhileItRuns(t *testing.T) {
 	}
 }
 
-// A log that cannot be written refuses, says so once, and goes on by itself.
+// reads counts how often files of a folder are read and opened.
+type reads struct {
+	disk
+	read, opened int
+}
+
+func (r *reads) ReadFile(name string) ([]byte, error) {
+	r.read++
+	return r.disk.ReadFile(name)
+}
+
+func (r *reads) Open(name string) (file.File, error) {
+	r.opened++
+	return r.disk.Open(name)
+}
+
+// A log that cannot be written refuses, says so once, and goes on by itself. It tries once a
+// second, whoever asks, and reads what is there once.
 func TestFullDisk(t *testing.T) {
-	d := disk{disktest.New()}
-	w := newWorld(t, d)
-	w.records(2)
-	d.Fill()
-	for range 3 {
-		if err := w.Record(act("refused")); !errors.Is(err, ErrUnavailable) || !errors.Is(err, syscall.ENOSPC) {
-			t.Fatalf("on a full disk: %v", err)
+	synctest.Test(t, func(t *testing.T) {
+		d := &reads{disk: disk{disktest.New()}}
+		w := newWorld(t, d)
+		w.records(2)
+		d.Fill()
+		d.read, d.opened = 0, 0
+		for range 3 {
+			for range 3 {
+				if err := w.Record(act("refused")); !errors.Is(err, ErrUnavailable) || !errors.Is(err, syscall.ENOSPC) {
+					t.Fatalf("on a full disk: %v", err)
+				}
+			}
+			time.Sleep(retry)
 		}
+		if len(w.events) != 1 || !strings.Contains(w.events[0], "cannot write the audit log") || w.Trouble() == nil {
+			t.Errorf("told %q, trouble %v", w.events, w.Trouble())
+		}
+		if d.read > 1 || d.opened > 2 {
+			t.Errorf("the log was read %d times and opened %d times", d.read, d.opened)
+		}
+		d.Mend()
+		w.records(2)
+		if len(w.events) != 2 || w.Trouble() != nil {
+			t.Errorf("told %q", w.events)
+		}
+		w.want("")
+		if _, failures := w.Counts(); failures != 9 {
+			t.Errorf("%d failures", failures)
+		}
+	})
+}
+
+// A log that the daemon opens again holds no lines against each other that it has held
+// against each other before.
+func TestOpeningAgainDecodesNothing(t *testing.T) {
+	costs := func(entries int) float64 {
+		w := newWorld(t, disk{disktest.New()})
+		w.Configure(Settings{MaxSize: 1 << 20, Files: 2})
+		w.records(entries)
+		return testing.AllocsPerRun(3, func() {
+			w.Close()
+			w.end = nil
+			if err := w.open(time.Now()); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
-	if len(w.events) != 1 || !strings.Contains(w.events[0], "cannot write the audit log") || w.Trouble() == nil {
-		t.Errorf("told %q, trouble %v", w.events, w.Trouble())
-	}
-	d.Mend()
-	w.records(2)
-	if len(w.events) != 2 || w.Trouble() != nil {
-		t.Errorf("told %q", w.events)
-	}
-	w.want("")
-	if _, failures := w.Counts(); failures != 3 {
-		t.Errorf("%d failures", failures)
+	if few, many := costs(10), costs(200); many > 2*few {
+		t.Errorf("it takes %v allocations with 10 entries, and %v with 200", few, many)
 	}
 }
 
 // A folder that cannot be made, or is something else, does not stop the daemon.
 func TestUnwritableFolder(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "audit")
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	w := newWorld(t, file.Dir(path))
-	if err := w.Record(act("a")); !errors.Is(err, ErrUnavailable) {
-		t.Fatalf("a file in the place of the folder: %v", err)
-	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	w.records(1)
-	if err := os.Rename(filepath.Join(path, CurrentName), filepath.Join(path, "elsewhere")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("elsewhere", filepath.Join(path, CurrentName)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Record(act("b")); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("through a link: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "audit")
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w := newWorld(t, file.Dir(path))
+		if err := w.Record(act("a")); !errors.Is(err, ErrUnavailable) {
+			t.Fatalf("a file in the place of the folder: %v", err)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(retry)
+		w.records(1)
+		if err := os.Rename(filepath.Join(path, CurrentName), filepath.Join(path, "elsewhere")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink("elsewhere", filepath.Join(path, CurrentName)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Record(act("b")); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("through a link: %v", err)
+		}
+	})
 }
 
 // After a crash at any operation on the disk, every entry that was acknowledged

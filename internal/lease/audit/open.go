@@ -20,19 +20,22 @@ func (l *Log) open(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	end, err := l.findEnd(Order(names))
-	if err != nil {
-		return err
-	}
 	if l.file, err = file.OpenLines(l.folder, CurrentName); err != nil {
 		return err
 	}
-	l.first, l.newest, l.oldest = end.first, Mark{Seq: end.seq, Hash: end.hash}, max(end.oldest, 1)
-	if err := l.mend(&end, now); err != nil {
+	if l.end == nil || l.end.size != l.file.Size() { // nobody reads the file again and again while the disk is full
+		l.end, err = l.findEnd(Order(names))
+	}
+	if err == nil {
+		l.end.size = l.file.Size()
+		l.first, l.newest, l.oldest = l.end.first, Mark{Seq: l.end.seq, Hash: l.end.hash}, max(l.end.oldest, 1)
+		err = l.mend(l.end, now)
+	}
+	if err != nil {
 		l.close()
 		return err
 	}
-	l.expect = Mark{}
+	l.expect, l.checked = Mark{}, true
 	return nil
 }
 
@@ -47,6 +50,7 @@ type ending struct {
 	bytes   int    // of that line
 	whole   string // hash of the newest entry; empty if there is none
 
+	size   int64  // of the file that is written to
 	oldest uint64 // the oldest entry that is kept, as the newest Rotate says; 0 if there is no Rotate
 	found  bool   // the expected entry is there
 	broken string // what is wrong with earlier lines of the file that is written to and was not reported yet
@@ -54,14 +58,14 @@ type ending struct {
 
 // findEnd reads the files from the newest one back, until it has found an entry, the one
 // that is expected, and what is kept. The caller holds mu.
-func (l *Log) findEnd(names []string) (ending, error) {
-	e := ending{found: l.expect.Seq == 0}
+func (l *Log) findEnd(names []string) (*ending, error) {
+	e := &ending{found: l.expect.Seq == 0}
 	for i := len(names) - 1; i >= 0 && (e.seq == 0 || !e.found || e.oldest == 0); i-- {
 		text, err := l.folder.ReadFile(names[i])
 		if err != nil {
-			return e, err
+			return nil, err
 		}
-		l.scan(&e, text, names[i] == CurrentName)
+		l.scan(e, text, names[i] == CurrentName)
 	}
 	return e, nil
 }
@@ -86,7 +90,9 @@ func (l *Log) scan(e *ending, text []byte, current bool) {
 	}
 	first := firstOf(text)
 	if current {
-		e.first, e.broken = first.Seq, broken(text, l.expect.Hash)
+		if e.first = first.Seq; !l.checked {
+			e.broken = broken(text, l.expect.Hash)
+		}
 	}
 	if e.oldest == 0 {
 		e.oldest = OldestOf(&first)
