@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // A lease can be the child of another lease of the same user, on the same devices. A
@@ -39,6 +40,8 @@ func (b *Book) Parent(r *Request) (*Lease, error) {
 		why = "the user has no lease with that id"
 	case e.State != Active:
 		why = "it is " + string(e.State)
+	case e.Cancelled != nil:
+		why = e.OverrunText()
 	default:
 		return e, nil
 	}
@@ -64,6 +67,25 @@ func (b *Book) verifyChild(l *Lease) error {
 		}
 	}
 	return b.verifyPool(l, parent)
+}
+
+// limitChild makes a lease that takes memory of its parent end no later than that. Otherwise
+// memory could be passed on from child to child, each with a time of its own, and whoever
+// waits for its end would wait for ever.
+func (b *Book) limitChild(l *Lease, now time.Time) error {
+	parent := b.grants.get(l.ParentFence).lease
+	ends, limited := parent.Ends()
+	left := ends.Sub(now).Truncate(time.Second)
+	switch {
+	case !limited || l.TimeLimit > 0 && l.TimeLimit <= left:
+		return nil
+	case left < MinTime:
+		return fmt.Errorf("grant %s as a child of %s: %w: %s", l.ID, l.Parent, ErrParent, parent.OverrunText())
+	case l.TimeLimit > 0 && !l.Imposed:
+		l.AddNote("ends after %s, with its parent", words.Duration(left))
+	}
+	l.TimeLimit, l.Imposed, l.Unchosen = left, parent.Imposed, parent.Unchosen
+	return nil
 }
 
 // On reports whether the lease has a part on a device.

@@ -32,7 +32,11 @@ type Grant struct {
 func (g Grant) apply(b *Book, now time.Time) (Effect, error) {
 	l := g.Lease
 	w := b.waiting.get(l.Key())
-	if err := b.verifyGrant(g); err != nil {
+	err := b.verifyGrant(g)
+	if err == nil && (g.Split || l.From != 0) && l.Total().Memory > 0 {
+		err = b.limitChild(l, now)
+	}
+	if err != nil {
 		return Effect{}, err
 	}
 	var from *Request

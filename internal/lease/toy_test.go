@@ -509,13 +509,15 @@ func (h *history) child() {
 	}
 	drawn := parent.Pool && g.Lease.From == parent.Fence
 	_, leased := h.toy.leases[r.Key()]
+	ends, limited := parent.Ends()
+	limited = limited && (g.Split || drawn) && r.Memory > 0 // it has its memory for as long as its parent
 	var want error
 	switch {
 	case leased:
 		want = ErrDuplicate
 	case len(devices) == 0, g.Lease.From != 0 && len(devices) != 1:
 		want = errFields
-	case !stands || parent.State != Active:
+	case !stands || parent.State != Active || parent.Cancelled != nil:
 		want = ErrParent
 	case slices.ContainsFunc(devices, func(uuid string) bool {
 		return !slices.ContainsFunc(parent.Parts, func(p Part) bool { return p.GPU == uuid })
@@ -527,8 +529,15 @@ func (h *history) child() {
 		want = ErrPoolFull
 	case !g.Split && !drawn && !(h.toy.fits(g.Lease.Parts, nil) && h.toy.shares(g.Lease)):
 		want = ErrOverSold
+	case limited && ends.Sub(h.now) < MinTime:
+		want = ErrParent
 	}
 	e, granted := h.apply(g, want)
+	if granted && limited {
+		if own, has := e.After.Ends(); !has || own.After(ends) {
+			h.Fatalf("the child ends at %v, and its parent at %v", own, ends)
+		}
+	}
 	if g.Split && !granted {
 		h.undoSplit()
 	}

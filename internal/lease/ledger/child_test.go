@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -162,4 +163,44 @@ func TestExplainChild(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Memory that is passed on from child to child keeps the end that it was granted with, and
+// so does the memory of a pool: who waits for that end gets it.
+func TestChildrenEndNoLaterThanTheirMemory(t *testing.T) {
+	for name, first := range map[string]func(*lease.Request){
+		"of a lease": func(*lease.Request) {},
+		"of a pool":  func(r *lease.Request) { r.Pool = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				w.settings.Limits = limited(1, func(l *lease.Limits) {
+					l.LongestTime = lease.Limit[time.Duration]{Opt: gpu.Some(time.Hour), Source: "users.default"}
+				})
+				k := w.start(t)
+				k.device(0, 100)
+				parent := k.grant(want("l-0", 90, slots(1), first))
+				end, _ := parent.Ends()
+				waits := k.queue(t.Context(), want("waits", 90, of(2), wait(2*time.Hour)))
+				for i := range 3 {
+					time.Sleep(10 * time.Minute)
+					child := k.grant(want(fmt.Sprint("l-", i+1), 80, under(parent.ID)))
+					if ends, _ := child.Ends(); !ends.Equal(end) || !child.Imposed || !child.Unchosen {
+						t.Errorf("%s ends at %v, and its parent at %v", child.ID, ends, end)
+					}
+					if !parent.Pool {
+						k.give(parent.ID, 1)
+						parent = child
+					} else {
+						k.give(child.ID, 1)
+					}
+				}
+				k.grant(want("last", 70, under(parent.ID), timed(20*time.Minute)))
+				if d := <-waits; d.err != nil {
+					t.Error(d.err)
+				}
+			})
+		})
+	}
 }

@@ -98,12 +98,15 @@ func (s *state) takeOver(r *lease.Request, now time.Time) (*lease.Lease, error) 
 }
 
 // placeAsBefore grants a request the place of the lease that it took over. That delays
-// nobody in the queue, because it has no more than was held there. It returns nil if the
-// request asks for more, for another place, or under another service, for whose quota
-// others may wait. The caller holds mu.
+// nobody in the queue, because it has no more than was held there, and no longer. It returns
+// nil if the request asks for more, for another place, or under another service, for whose
+// quota others may wait. The caller holds mu.
 func (l *Ledger) placeAsBefore(left *lease.Lease, r *lease.Request, now time.Time) (*lease.Lease, error) {
 	was, where := left.Parts[0], r.Where.GPU
+	ends, limited := left.Ends()
 	switch {
+	case limited && (r.TimeLimit == 0 || now.Add(r.TimeLimit).After(ends)):
+		return nil, nil
 	case len(left.Parts) > 1 || r.GPUs > 1 || left.Parent != "" || r.Parent != "" || r.Exclusive || r.Holder.Service != left.Holder.Service:
 		return nil, nil
 	case r.Memory > was.Memory || r.Slots > was.Slots || where != "" && where != was.GPU:

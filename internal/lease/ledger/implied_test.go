@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -24,9 +25,9 @@ func (k *keeper) implied(pid int) func(*lease.Request) {
 
 // detached is a lease whose caller, a process that still runs, seems to have
 // exited.
-func (k *keeper) detached(id string, memory gpu.MiB, pid int) {
+func (k *keeper) detached(id string, memory gpu.MiB, pid int, change ...func(*lease.Request)) {
 	k.t.Helper()
-	request := want(id, memory, k.implied(pid))
+	request := want(id, memory, append(change, k.implied(pid))...)
 	err := k.submit(k.t.Context(), func(now time.Time) error {
 		if _, err := k.apply(lease.Grant{Lease: request.Lease(dev(0))}, now); err != nil {
 			return err
@@ -319,6 +320,28 @@ func TestLeaseThatAProcessLeftIsReplaced(t *testing.T) {
 	if err := k.refused(ask(40, k.implied(first))); !errors.Is(err, lease.ErrDuplicate) || errors.Is(err, lease.ErrLeft) {
 		t.Errorf("while its process runs: %v", err)
 	}
+}
+
+// Whoever asks for an id again, and for longer than the lease that a process has left would
+// have lasted, waits behind those who wait for its end.
+func TestLeaseThatAProcessLeftIsReplacedForLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newWorld().start(t)
+		k.device(0, 100)
+		app, next := child(t).Process.Pid, child(t).Process.Pid
+		k.detached("app", 90, app, timed(5*time.Minute))
+		k.queue(t.Context(), want("waits", 90, wait(time.Hour), of(2)))
+		time.Sleep(time.Minute)
+		ask := want("app", 90, k.implied(next), madeAgain(lease.SameID), timed(5*time.Minute))
+		queued := (*placement.QueuedError)(nil)
+		if err := k.refused(ask); !errors.As(err, &queued) {
+			t.Errorf("for as long again: %v", err)
+		}
+		ask.TimeLimit = time.Minute
+		if held := k.grant(ask); held.Holder.PID != next {
+			t.Errorf("for less: %+v", held)
+		}
+	})
 }
 
 // Whoever asks for an id again under another service waits behind those who wait for the
