@@ -148,7 +148,7 @@ func (s *state) admit(r *lease.Request, now time.Time) (held *lease.Lease, err e
 	if err = s.prepare(r, now); err != nil {
 		return nil, err
 	}
-	if held, err = s.find(r); err != nil {
+	if held, err = s.find(r, now); err != nil {
 		return nil, err
 	}
 	if held == nil {
@@ -183,7 +183,7 @@ func (s *state) prepare(r *lease.Request, now time.Time) error {
 	if r.Exclusive {
 		s.whole(r)
 	}
-	return s.besideParent(r)
+	return s.besideParent(r, now)
 }
 
 // whole sets what an exclusive request counts for before anybody knows its devices: the
@@ -197,25 +197,50 @@ func (s *state) whole(r *lease.Request) {
 
 // find returns the lease that a request finds, or nil if there is none. The caller holds
 // mu.
-func (s *state) find(r *lease.Request) (*lease.Lease, error) {
+func (s *state) find(r *lease.Request, now time.Time) (*lease.Lease, error) {
 	if r.Again == lease.Once && !r.Repeated {
 		return nil, nil
 	}
 	if waits := s.book.Request(r.Key()); waits != nil && waits.Into == 0 {
 		return nil, fmt.Errorf("ask for %s again: %w", r.ID, lease.ErrWaiting)
 	}
+	lasts := func(held *lease.Lease) error {
+		if r.Run != (lease.Run{}) { // berth's own program gets it, and ends with it
+			return nil
+		}
+		return s.lasting(held, now)
+	}
+	var refusal error
 	if held := s.book.Lease(r.Key()); held != nil && quota.Answers(held, r) {
-		return held, nil
+		if refusal = lasts(held); refusal == nil {
+			return held, nil
+		}
+		refusal = fmt.Errorf("ask for %s again: %w", r.ID, refusal)
 	}
 	if r.Again != lease.SameService {
-		return nil, nil
+		return nil, refusal
 	}
 	for _, held := range s.book.Leases() {
-		if quota.Answers(held, r) && quota.NamedAfter(held.ID, r.Holder.Service) {
+		if quota.Answers(held, r) && quota.NamedAfter(held.ID, r.Holder.Service) && lasts(held) == nil {
 			return held, nil
 		}
 	}
-	return nil, nil
+	return nil, refusal
+}
+
+// lasting returns an error for a lease that nobody who asks now may count on: it is about to
+// end, or its memory is not on its devices. The caller holds mu.
+func (s *state) lasting(held *lease.Lease, now time.Time) error {
+	ends, revoking := s.revoking[held.Fence]
+	switch {
+	case revoking:
+		return fmt.Errorf("%w: it is about to be revoked: %s", lease.ErrState, ends.why)
+	case held.Over(now):
+		return fmt.Errorf("%w: %s", lease.ErrState, held.OverrunText())
+	case held.State == lease.Parked:
+		return lease.ErrParked
+	}
+	return nil
 }
 
 // adjust resizes and renews an existing lease as a request asks. The caller holds mu.

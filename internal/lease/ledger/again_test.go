@@ -154,3 +154,46 @@ func TestLeaseOfARunThatWasAskedForAgain(t *testing.T) {
 		t.Errorf("taken back with %v, %v", kept, err)
 	}
 }
+
+// A lease that is about to end, or whose memory is not on its devices, answers nobody but the
+// program of berth's own that it is for, and no child takes memory of it.
+func TestLeasesThatNobodyMayCountOn(t *testing.T) {
+	for name, c := range map[string]struct {
+		happens func(k *keeper, held *lease.Lease)
+		want    error
+	}{
+		"parked":    {func(k *keeper, held *lease.Lease) { k.park(held.ID) }, lease.ErrParked},
+		"revoked":   {func(k *keeper, held *lease.Lease) { k.BeginRevoke(held.Key(), held.Fence, "enough", nil) }, lease.ErrState},
+		"over":      {func(*keeper, *lease.Lease) { time.Sleep(time.Hour) }, lease.ErrState},
+		"cancelled": {func(k *keeper, held *lease.Lease) { _, _ = k.Cancel(k.t.Context(), byID(held.ID), 0, held.By, "") }, lease.ErrState},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				w.changed = func(*lease.Effect) {} // somebody else ends what has to end
+				k := w.start(t)
+				k.device(0, 100)
+				asks := want("s", 40, service("s"), timed(time.Hour))
+				c.happens(k, k.grant(asks))
+				for again, change := range map[string]func(*lease.Request){
+					"by id": madeAgain(lease.SameID), "by service": madeAgain(lease.SameService), "repeated": func(r *lease.Request) { r.Repeated = true },
+				} {
+					next := asks
+					change(&next)
+					if err := k.refused(next); !errors.Is(err, c.want) {
+						t.Errorf("%s: %v", again, err)
+					}
+				}
+				for _, memory := range []gpu.MiB{0, 10} {
+					if err := k.refused(want("child", memory, under("s"))); !errors.Is(err, lease.ErrParent) {
+						t.Errorf("a child with %s: %v", memory, err)
+					}
+				}
+				asks.ID, asks.Again = "s-2", lease.SameService
+				if held := k.grant(asks); held.ID != "s-2" {
+					t.Errorf("under another id it found %s", held.ID)
+				}
+			})
+		})
+	}
+}

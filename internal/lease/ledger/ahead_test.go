@@ -207,7 +207,7 @@ func TestServedInOrder(t *testing.T) {
 			case 1:
 				r.Only = []string{dev(0), dev(draw("device", 1, 2))}
 			case 2:
-				if r.Parent = fmt.Sprint("l-", draw("parent", 0, 7)); k.besideParent(&r) != nil {
+				if r.Parent = fmt.Sprint("l-", draw("parent", 0, 7)); k.besideParent(&r, time.Now()) != nil {
 					continue
 				}
 			}

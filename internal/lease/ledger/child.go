@@ -12,7 +12,7 @@ import (
 
 // besideParent puts a child on the devices of its parent. It refuses a child that
 // wants others. The caller holds mu.
-func (s *state) besideParent(r *lease.Request) error {
+func (s *state) besideParent(r *lease.Request, now time.Time) error {
 	parent, err := s.book.Parent(r)
 	if r.FromPool && (err != nil || parent == nil || !parent.Pool) {
 		return fmt.Errorf("take memory from %s: %w", r.Parent, lease.ErrNoPool)
@@ -22,6 +22,9 @@ func (s *state) besideParent(r *lease.Request) error {
 	}
 	refuse := func(field, format string, args ...any) error {
 		return lease.FieldErrors{{Field: field, Detail: fmt.Sprintf(format, args...) + "; a child is on the devices of its parent"}}
+	}
+	if err := s.lasting(parent, now); err != nil {
+		return fmt.Errorf("ask for %s as a child of %s: %w: %w", r.ID, r.Parent, lease.ErrParent, err)
 	}
 	devices := parent.Devices()
 	switch only := r.Where.GPU; {
@@ -43,7 +46,8 @@ func (s *state) besideParent(r *lease.Request) error {
 // The child takes nothing from other leases, so it needs no room and waits for nobody.
 // The caller holds mu.
 func (s *state) splits(r *lease.Request) bool {
-	return r.Parent != "" && r.Slots == 0 && s.book.CanSplit(s.parentOf(r), r.Memory) &&
+	_, ends := s.revoking[r.ParentFence]
+	return r.Parent != "" && r.Slots == 0 && !ends && s.book.CanSplit(s.parentOf(r), r.Memory) &&
 		!slices.ContainsFunc(r.Only, func(uuid string) bool { return s.devices[uuid] == nil || s.sum(uuid).Closed != "" })
 }
 

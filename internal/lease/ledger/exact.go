@@ -36,11 +36,8 @@ func (s *state) findExactly(held *lease.Lease, r *lease.Request, now time.Time) 
 	if err := quota.Repeats(held, r); err != nil {
 		return Found{}, err
 	}
-	if ends, is := s.revoking[held.Fence]; is {
-		return Found{}, fmt.Errorf("ask for %s again: %w: it is about to be revoked: %s", r.ID, lease.ErrState, ends.why)
-	}
-	if held.Cancelled != nil {
-		return Found{}, fmt.Errorf("ask for %s again: %w: %s", r.ID, lease.ErrState, held.OverrunText())
+	if err := s.lasting(held, now); err != nil {
+		return Found{}, fmt.Errorf("ask for %s again: %w", r.ID, err)
 	}
 	var changes []lease.Change
 	if slices.ContainsFunc(r.Scope, func(name string) bool { return !slices.Contains(held.Scope, name) }) {

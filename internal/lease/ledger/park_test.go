@@ -159,7 +159,7 @@ func TestReturnsInTheQueue(t *testing.T) {
 		if d := <-k.returns(t.Context(), "a", still); !errors.Is(d.err, lease.ErrAsked) {
 			t.Errorf("it returns twice: %v", d.err)
 		}
-		if _, err := k.Acquire(t.Context(), want("a", 80, madeAgain(lease.SameID))); err != nil {
+		if err := k.refused(want("a", 80, madeAgain(lease.SameID))); !errors.Is(err, lease.ErrParked) {
 			t.Errorf("it was asked for again: %v", err)
 		}
 		leave()

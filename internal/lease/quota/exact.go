@@ -73,13 +73,10 @@ func CheckParts(r *lease.Request) error {
 }
 
 // Repeats returns an error if a lease does not answer a request that has its id and
-// says exactly what it wants: it has other parts, or they are not on its devices now.
+// says exactly what it wants: it has other parts, or their scopes together are too long.
 func Repeats(l *lease.Lease, r *lease.Request) error {
 	if difference := Difference(l, r.Exact); difference != "" {
 		return fmt.Errorf("ask for %s again: %w with other parts: %s", r.ID, lease.ErrDuplicate, difference)
-	}
-	if l.State == lease.Parked {
-		return fmt.Errorf("ask for %s again: %w", r.ID, lease.ErrParked)
 	}
 	both := slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(l.Scope), r.Scope...))))
 	if detail := words.NamesProblem(both, lease.MaxScope); detail != "" {
