@@ -102,28 +102,42 @@ func (b *Book) Seek(by *access.Actor, v access.Verb, n Name, fence uint64) (Key,
 // an id that was probably meant, among those that the actor may act on, so that it does not
 // tell what others have.
 func (b *Book) Unknown(by *access.Actor, v access.Verb, k Key) error {
-	own := access.May(*by, v, access.Everything()) != nil
-	var ids []string
+	e := &unknownError{verb: v, id: k.ID, own: access.May(*by, v, access.Everything()) != nil}
 	add := func(h *Holder, id string) {
-		if len(ids) < mostNear && (!own || h.Owner() == k.Owner) {
-			ids = append(ids, id)
+		if len(e.ids) < mostNear && (!e.own || h.Owner() == k.Owner) {
+			e.ids = append(e.ids, id)
 		}
 	}
-	for e := range b.grants.all {
-		add(&e.lease.Holder, e.lease.ID)
+	for held := range b.grants.all {
+		add(&held.lease.Holder, held.lease.ID)
 	}
 	for w := range b.waiting.all {
 		add(&w.request.Holder, w.request.ID)
 	}
+	return e
+}
+
+// unknownError is the error of Unknown. It looks for the id that was meant when somebody
+// reads it: that takes long, and everybody waits for the book meanwhile.
+type unknownError struct {
+	verb access.Verb
+	id   string
+	own  bool     // the actor may act on nothing of others
+	ids  []string // among which to look
+}
+
+func (e *unknownError) Error() string {
 	among := ""
-	if own {
+	if e.own {
 		among = " among yours"
 	}
-	if near, ok := words.Nearest(k.ID, words.Unlike(k.ID, ids)); ok {
+	if near, ok := words.Nearest(e.id, words.Unlike(e.id, e.ids)); ok {
 		among += ": did you mean " + near + "?"
 	}
-	return fmt.Errorf("%s %s: %w%s", v, k.ID, ErrUnknown, among)
+	return fmt.Sprintf("%s %s: %v%s", e.verb, e.id, ErrUnknown, among)
 }
+
+func (e *unknownError) Unwrap() error { return ErrUnknown }
 
 // mostNear limits the ids among which Unknown looks for the one that was meant.
 const mostNear = 500

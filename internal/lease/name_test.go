@@ -2,6 +2,7 @@ package lease
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -191,3 +192,22 @@ const version4 = `{"v":1,"kind":"grant","time_ns":5,"id":"train","fence":1,"leas
 {"v":1,"kind":"park","time_ns":7,"id":"train","fence":1}
 {"v":1,"kind":"release","time_ns":8,"id":"train","fence":3}
 `
+
+// Who names what nobody has keeps others from the book for as long as it takes to list what
+// there is, and not while the name that was meant is looked for.
+func TestUnknownLooksForNothingInTheBook(t *testing.T) {
+	b := newBook(t, Capacity{Total: 200})
+	ann := Holder{User: "ann", UID: 1}
+	for i := range 200 {
+		r := Request{ID: fmt.Sprint("train-", i, strings.Repeat("x", 60)), Holder: ann, Binding: ByName, Memory: 1}
+		apply(t, b, Grant{Lease: r.Lease(dev(0))}, noon)
+	}
+	by, k := actor(ann), Key{ann.Owner(), "train-1y" + strings.Repeat("x", 59), Run{}}
+	var err error
+	if n := testing.AllocsPerRun(10, func() { err = b.Unknown(&by, access.Release, k) }); n > 20 {
+		t.Errorf("it takes %v allocations", n)
+	}
+	if !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "among yours: did you mean train-1") {
+		t.Errorf("it says %v", err)
+	}
+}
