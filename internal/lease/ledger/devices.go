@@ -18,6 +18,7 @@ type observed struct {
 	used []*usedBy // the measured use of each process
 	relatives
 	total gpu.MiB               // the memory in use, with that of the driver itself
+	rest  gpu.MiB               // of total, what no process told when the device last told its sum
 	owned map[lease.Key]gpu.MiB // by lease: the part of total that its processes use
 	stale bool                  // its processes may belong to other leases than owned says; see recharge
 
@@ -154,7 +155,8 @@ func (l *Ledger) Observe(o placement.Observation) {
 		}
 	}
 	if o.Sample != nil {
-		d.used, d.relatives, d.total = used, kin, totalOf(o.Sample, used)
+		d.used, d.relatives = used, kin
+		d.sumUp()
 		d.driver = placement.OwnUse(o.Sample, d.driver)
 		d.recent.Add(o.Sample)
 		l.attribute(d)
@@ -197,11 +199,17 @@ func (s *state) rebuild() {
 	s.recount()
 }
 
-// totalOf returns the memory in use on a device.
-func totalOf(s *gpu.Sample, used []*usedBy) gpu.MiB {
-	var sum gpu.MiB
-	for _, u := range used {
-		sum += u.memory
+// sumUp sets the memory in use on a device after a sample. Where that has no sum, because the
+// driver did not answer, what no process tells is as it was: it is not free.
+func (o *observed) sumUp() {
+	var known gpu.MiB
+	for _, u := range o.used {
+		known += u.memory
 	}
-	return s.MemoryUsed.Or(sum)
+	if total, told := o.Sample.MemoryUsed.Get(); told {
+		o.rest = max(total-known, 0)
+		o.total = total
+	} else {
+		o.total = known + o.rest
+	}
 }

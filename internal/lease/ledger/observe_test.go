@@ -58,6 +58,26 @@ func TestMemoryUnderNoLeaseCounts(t *testing.T) {
 	})
 }
 
+// A driver that does not tell the sum for once frees no memory.
+func TestMemoryCountsWhileItsSumIsNotKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newWorld().start(t)
+		sum := func(of gpu.Opt[gpu.MiB]) func(*placement.Observation) {
+			return func(o *placement.Observation) { o.Sample.MemoryUsed = of }
+		}
+		stranger := child(t).Process.Pid
+		k.device(0, 100, used(stranger, 10), sum(gpu.Some(gpu.MiB(40))))
+		k.expect(60, 0, 0, 40)
+		k.device(0, 100, used(stranger, 20), sum(gpu.Opt[gpu.MiB]{}))
+		k.expect(50, 0, 0, 50)
+		k.device(0, 100, sum(gpu.Opt[gpu.MiB]{}))
+		k.expect(70, 0, 0, 30)
+		k.refused(want("a", 80))
+		k.device(0, 100, sum(gpu.Some(gpu.MiB(5))))
+		k.expect(95, 0, 0, 5)
+	})
+}
+
 func TestUseBeyondTheLeaseCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newWorld().start(t)
