@@ -327,7 +327,9 @@ func (l *Ledger) decide(r *lease.Request, now time.Time) (granted *lease.Lease, 
 		}
 	}
 	if !l.snapshot.Ever(r) && r.Into == 0 { // a parked lease had it before
-		return nil, nil, placement.Explain(l.snapshot, r, nil)
+		if refusal := placement.Explain(l.snapshot, r, nil); refusal != nil {
+			return nil, nil, refusal
+		}
 	}
 	patient := r.Deadline.After(now)
 	if waiting == 0 && !patient {

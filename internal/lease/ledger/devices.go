@@ -121,7 +121,7 @@ func (s *state) refresh(uuid string) {
 	}
 	sum, _ := s.book.Sum(uuid)
 	s.snapshot.Update(uuid, placement.Use{
-		Available: sum.Available(), Ceiling: o.most(sum),
+		Available: sum.Available(), Ceiling: max(o.most(sum), sum.Available()), // what fits now fits at some time
 		Active: sum.Active, Usable: sum.Usable, MaxPipelines: sum.MaxPipelines, Leases: sum.Leases, Held: sum.Leased + sum.Overuse, Alone: sum.Alone > 0,
 		Recent: o.recent, Warmth: o.Warmth, State: o.State, Reason: o.Reason, Closed: o.Shut(), Slower: o.Slower,
 	})

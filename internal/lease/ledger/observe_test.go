@@ -78,6 +78,23 @@ func TestMemoryCountsWhileItsSumIsNotKnown(t *testing.T) {
 	})
 }
 
+// A request that fits now is not refused as one that never fits, also where processes that do
+// not tell their memory hide how little the driver uses.
+func TestWhatFitsNowFitsAtSomeTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newWorld().start(t)
+		sum := func(of gpu.MiB) func(*placement.Observation) {
+			return func(o *placement.Observation) { o.Sample.MemoryUsed = gpu.Some(of) }
+		}
+		k.device(1, 100)
+		k.grant(want("full", 100, at(dev(1))))
+		k.queue(t.Context(), want("waits", 50, at(dev(1)), wait(time.Hour)))
+		k.device(0, 100, sum(40))
+		k.device(0, 100, used(child(t).Process.Pid, 0), sum(10), func(o *placement.Observation) { o.Sample.Processes[0].Memory = gpu.Opt[gpu.MiB]{} })
+		k.grant(want("a", 80, at(dev(0))))
+	})
+}
+
 func TestUseBeyondTheLeaseCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newWorld().start(t)
