@@ -44,7 +44,6 @@ func (l *Lease) Alike() Request {
 	r := l.into(0, l.Parts[0].Memory, l.Parts[0].Slots)
 	r.Into, r.Only = 0, nil
 	r.Exclusive, r.Least = l.Exclusive, l.returnsTo(0)
-	r.TimeLimit, r.Imposed, r.Unchosen = l.TimeLimit, l.Imposed, l.Unchosen
 	return r
 }
 
@@ -75,6 +74,7 @@ func (l *Lease) Growing(size gpu.MiB) Request {
 func (l *Lease) into(size, memory gpu.MiB, slots int) Request {
 	return Request{
 		ID: l.ID, Run: l.Run, Holder: l.Holder, Binding: l.Binding, TTL: l.TTL, Priority: l.Priority, Into: l.Fence, Size: size,
+		TimeLimit: l.TimeLimit, Imposed: l.Imposed, Unchosen: l.Unchosen,
 		GPUs: len(l.Parts), Only: l.Devices(), Memory: memory, Slots: slots, Terms: Terms{EnforcedBy: l.EnforcedBy}, Groups: l.Groups,
 	}
 }

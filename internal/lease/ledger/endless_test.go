@@ -48,6 +48,31 @@ func TestARequestWhoseStartIsUnknownIdlesNothing(t *testing.T) {
 	})
 }
 
+// A parked lease with a time limit returns past a request whose start is unknown, as a new
+// request with one would be granted.
+func TestAParkedLeaseWithATimeLimitReturnsAsOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.settings.Pass = true
+		slotsOf(w, 4)
+		k := w.start(t)
+		for i := range 4 {
+			k.device(i, 139)
+		}
+		k.grant(want("parked", 10, timed(time.Hour), of(6)))
+		k.park("parked")
+		k.grant(want("embedder", 1, service("embedder"), of(2)))
+		k.queue(t.Context(), want("big", 139, gpus(4), timed(time.Hour), wait(lease.MaxWait), of(3)))
+		time.Sleep(time.Second)
+		k.grant(want("endless", 10, ttl(24*time.Hour)))
+		k.give("embedder", 2)
+		k.refused(want("later", 10, ttl(24*time.Hour)))
+		if d := <-k.returns(t.Context(), "parked", still); d.err != nil {
+			t.Error(d.err)
+		}
+	})
+}
+
 // Somebody who waits behind one whose start is unknown does not hold up those who may pass it.
 func TestWhoeverIsBehindAnUnknownStartIdlesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
