@@ -96,7 +96,11 @@ func (x *adopting) decide() (note string, err error) {
 	for _, m := range x.measured {
 		x.total += m
 	}
-	if err := quota.Within(x.l.book, x.limits, x.Holder, lease.Usage{Memory: x.total}, 1); err != nil {
+	err = quota.Within(x.l.book, x.limits, x.Holder, lease.Usage{Memory: x.total}, 1)
+	if err == nil {
+		err = quota.WithinGPUs(x.l.book, x.limits, &lease.Request{Holder: x.Holder, GPUs: len(x.parts)})
+	}
+	if err != nil {
 		return "", fmt.Errorf("adopt process %d as %s: %w", x.process.PID, x.ID, err)
 	}
 	if x.Memory == 0 {

@@ -28,11 +28,12 @@ func (s *state) overLimit(r *lease.Request, before *placement.Ahead) error {
 	if r.Parent != "" && (s.splits(r) || s.poolOf(r) != nil) {
 		more = lease.Usage{} // it takes what its parent has
 	}
-	err := quota.Within(s.book, limits, r.Holder, more, 1)
-	if err != nil && s.grows(r) {
-		err = quota.Within(s.book, limits, r.Holder, more, 0)
+	leases := 1
+	if s.grows(r) {
+		leases = 0
 	}
-	if err == nil {
+	err := quota.Within(s.book, limits, r.Holder, more, leases)
+	if err == nil && leases > 0 {
 		err = quota.WithinGPUs(s.book, limits, r)
 	}
 	if err != nil {

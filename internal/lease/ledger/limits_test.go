@@ -14,6 +14,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/lease/quota"
+	"github.com/berth-gpu/berth/internal/process"
 )
 
 // limited returns the settings of a world in which everybody has limits.
@@ -372,4 +373,37 @@ func (k *keeper) submitNothing(t *testing.T) {
 	if err := k.submit(t.Context(), func(time.Time) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// The limit of GPUs counts the devices of new leases, adopted ones among them. A lease that
+// grows stays on its own.
+func TestGPUsOfLeasesThatGrowAndOfAdoptedOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.settings.Limits = limited(1, func(l *lease.Limits) {
+			l.GPUs = lease.Limit[int]{Opt: gpu.Some(1), Source: "users.default"}
+		})
+		k := w.start(t)
+		app := child(t).Process.Pid
+		k.device(0, 100, used(app, 2))
+		k.device(1, 100, used(app, 2))
+		id, err := process.Proc().Identify(app)
+		if err != nil {
+			t.Fatal(err)
+		}
+		adoption := Adoption{ID: "adopted", Holder: user(1), Memory: 10, By: by(1)}
+		adoption.Holder.PID, adoption.Holder.Start, adoption.Holder.Boot = id.PID, id.Start, k.boot
+		_, err = k.Adopt(t.Context(), adoption)
+		isLimit(t, err, "gpus", false)
+		k.grant(want("a", 30, slots(1), at(dev(0))))
+		if held, err := k.Resize(t.Context(), byID("a"), 0, 50, by(1), nil, 0); err != nil || held.Parts[0].Memory != 50 {
+			t.Errorf("resize: %v", err)
+		}
+		k.grant(want("child", 10, under("a")))
+		if _, err := k.Resize(t.Context(), byID("child"), 0, 20, by(1), nil, 0); err != nil {
+			t.Errorf("resize a child: %v", err)
+		}
+		k.grant(want("a", 60, slots(1), madeAgain(lease.SameID)))
+		isLimit(t, k.refused(want("b", 10, at(dev(1)))), "gpus", true)
+	})
 }

@@ -133,7 +133,7 @@ func (s *state) grow(held *lease.Lease, p lease.Part, memory gpu.MiB, limits *le
 	if more == 0 {
 		return nil
 	}
-	growth := &lease.Request{ID: held.ID, Holder: held.Holder, GPUs: 1, Memory: more, Where: gpu.Where{GPU: p.GPU}, By: *by, Limits: limits}
+	growth := &lease.Request{ID: held.ID, Run: held.Run, Holder: held.Holder, GPUs: 1, Memory: more, Where: gpu.Where{GPU: p.GPU}, By: *by, Limits: limits}
 	var before *placement.Ahead
 	if memory > held.Asked { // otherwise berth took the memory, and the lease goes before all others
 		before = s.adviceBefore(growth)

@@ -187,10 +187,10 @@ func Within(b *lease.Book, l *lease.Limits, h lease.Holder, more lease.Usage, le
 	return nil
 }
 
-// WithinGPUs refuses a lease that would put a user on more devices than allowed. A child
+// WithinGPUs refuses a new lease that would put a user on more devices than allowed. A child
 // is on the devices of its parent, for as long as that stands.
 func WithinGPUs(b *lease.Book, l *lease.Limits, r *lease.Request) error {
-	if l == nil || r.Parent != "" || r.Into != 0 {
+	if l == nil || r.Parent != "" {
 		return nil
 	}
 	most, limited := l.GPUs.Get()
