@@ -407,3 +407,20 @@ func TestGPUsOfLeasesThatGrowAndOfAdoptedOnes(t *testing.T) {
 		isLimit(t, k.refused(want("b", 10, at(dev(1)))), "gpus", true)
 	})
 }
+
+// A child counts for the quota of its service, unless its memory counts for that already.
+func TestChildrenOfAnotherServiceCountForItsQuota(t *testing.T) {
+	w := newWorld()
+	w.settings.Services = map[string]quota.Served{"b": {Service: quota.Service{Name: "b", Quota: lease.Usage{Memory: 10}}}}
+	k := w.start(t)
+	k.device(0, 100)
+	k.grant(want("parent", 80, slots(1)))
+	k.grant(want("first", 10, under("parent"), service("b")))
+	if err := k.refused(want("second", 10, under("parent"), service("b"))); !errors.Is(err, quota.ErrQuota) {
+		t.Error(err)
+	}
+	k.grant(want("without", 0, under("parent"), service("b")))
+	k.give("first", 1)
+	k.grant(want("own", 10, slots(1), service("b")))
+	k.grant(want("part", 10, under("own"), service("b")))
+}

@@ -181,7 +181,7 @@ func (s *state) overAny(r *lease.Request, before *placement.Ahead) error {
 	}
 	name := r.Holder.Service
 	service, known := s.settings.Services[name]
-	if !known || s.splits(r) {
+	if !known || s.countedAlready(r) {
 		return nil
 	}
 	if first := before.WaitsFor(lease.ServiceQuota(name)); first != nil {
@@ -191,6 +191,16 @@ func (s *state) overAny(r *lease.Request, before *placement.Ahead) error {
 		}
 	}
 	return quota.WithinQuota(service.Service, r, s.book.ServiceUsage(name))
+}
+
+// countedAlready reports whether what a child gets of its parent counts for its service
+// already. The caller holds mu.
+func (s *state) countedAlready(r *lease.Request) bool {
+	if !s.splits(r) {
+		return false
+	}
+	parent, err := s.book.Parent(r)
+	return r.Memory == 0 || err == nil && parent.Holder.Service == r.Holder.Service
 }
 
 // whyNot returns the error that refuses a request that does not wait. The caller
