@@ -83,13 +83,17 @@ func (b *Book) EndlessSince(uuid string) (since gpu.Opt[time.Time]) {
 	return since
 }
 
-// Passed notes that others were granted before a waiting request that they delay, and
-// returns how many those are by now.
-func (b *Book) Passed(r *Request, more int) int {
-	w := b.waiting.get(r.Key())
-	if w == nil || w.request != r {
-		return 0
+// Pass notes that another one was granted before a waiting request that it delays.
+func (b *Book) Pass(r *Request) {
+	if w := b.waiting.get(r.Key()); w != nil && w.request == r {
+		w.passed++
 	}
-	w.passed += more
-	return w.passed
+}
+
+// Passed returns how many were granted before a waiting request that they delay.
+func (b *Book) Passed(k Key) int {
+	if w := b.waiting.get(k); w != nil {
+		return w.passed
+	}
+	return 0
 }

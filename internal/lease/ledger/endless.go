@@ -34,8 +34,5 @@ func (s *state) endlessBefore(r *lease.Request) (found *lease.Lease) {
 func (l *Ledger) Passed(k lease.Key) int {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if r := l.book.Request(k); r != nil {
-		return l.book.Passed(r, 0)
-	}
-	return 0
+	return l.book.Passed(k)
 }

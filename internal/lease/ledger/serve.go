@@ -103,7 +103,7 @@ func (l *Ledger) place(r *lease.Request, before *placement.Ahead, now time.Time)
 	}
 	for _, passed := range before.Unknown() {
 		if slices.ContainsFunc(granted.Parts, func(p lease.Part) bool { return l.snapshot.Could(p.GPU, passed) }) {
-			l.book.Passed(passed, 1)
+			l.book.Pass(passed)
 		}
 	}
 	return granted, nil
