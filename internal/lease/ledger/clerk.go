@@ -11,6 +11,7 @@ import (
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/file/journal"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/fair"
 	"github.com/berth-gpu/berth/internal/lease/placement"
 	"github.com/berth-gpu/berth/internal/lease/queue"
 )
@@ -47,7 +48,7 @@ func (l *Ledger) submitFor(ctx context.Context, by access.Actor, do func(now tim
 	if access.May(by, access.Exceed, access.Object{}) == nil {
 		return l.submit(ctx, do)
 	}
-	calls, err := l.limiter.Begin(ctx, by.UID)
+	calls, err := l.limiter.Begin(ctx, fair.UserOf(by))
 	if err != nil {
 		return err
 	}

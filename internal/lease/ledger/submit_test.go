@@ -42,6 +42,29 @@ func TestWaitingIsLimitedPerUser(t *testing.T) {
 	})
 }
 
+// Holders of tokens, which have no user id, are limited one by one.
+func TestCallsAreLimitedPerToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newWorld().start(t)
+		k.seat <- struct{}{} // so that nothing ends
+		done := make(chan error)
+		for _, name := range []string{"token:a", "token:a", "token:b"} {
+			by := access.Actor{User: name, UID: access.NoUID, Door: access.TCP, Role: access.User}
+			go func() { done <- k.submitFor(t.Context(), by, func(time.Time) error { return nil }) }()
+		}
+		synctest.Wait()
+		if n := k.limiter.Len(); n != 2 {
+			t.Errorf("the calls of two tokens count for %d users", n)
+		}
+		<-k.seat
+		for range 3 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
 // A user with more calls than may stand before the clerk waits for one of
 // their own to end, and nobody else does.
 func TestCallsAreLimitedPerUser(t *testing.T) {
