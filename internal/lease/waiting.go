@@ -21,7 +21,7 @@ func AppendWaiting(dst []byte, r *Request) []byte {
 	}
 	return waitingEntries.Append(dst, &stored.Waiting{
 		Version: stored.WaitingVersion, ID: r.ID, UID: h.UID, User: h.User, Run: storedRun(r.Run), Parent: r.Parent, ParentFence: r.ParentFence, Service: h.Service, Name: h.Name, PID: h.PID, Start: h.Start, Boot: h.Boot,
-		Binding: string(r.Binding), TTL: int64(r.TTL), GPUs: r.GPUs, Memory: int64(r.Memory), Slots: r.Slots, Exclusive: r.Exclusive, Least: int64(r.Least),
+		Binding: string(r.Binding), TTL: int64(r.TTL), TimeLimit: int64(r.TimeLimit), GPUs: r.GPUs, Memory: int64(r.Memory), Slots: r.Slots, Exclusive: r.Exclusive, Least: int64(r.Least),
 		Where: r.Where.String(), Only: r.Only, Preferred: r.Preferred, Policy: r.Policy, Priority: r.Priority, Groups: r.Groups, Unit: r.Unit,
 		Requested: r.Requested.UnixNano(), Arrival: r.Arrival, Deadline: deadline.UnixNano(),
 	})
@@ -48,7 +48,7 @@ func ReadWaiting(data []byte) (Key, *Request, error) {
 		return Key{}, nil, err
 	}
 	r := &Request{
-		ID: s.ID, Run: restoredRun(s.Run), Parent: s.Parent, ParentFence: s.ParentFence, Holder: h, Binding: Binding(s.Binding), TTL: time.Duration(s.TTL),
+		ID: s.ID, Run: restoredRun(s.Run), Parent: s.Parent, ParentFence: s.ParentFence, Holder: h, Binding: Binding(s.Binding), TTL: time.Duration(s.TTL), TimeLimit: time.Duration(s.TimeLimit),
 		GPUs: s.GPUs, Memory: gpu.MiB(s.Memory), Slots: s.Slots, Where: where, Only: s.Only, Preferred: s.Preferred, Policy: s.Policy,
 		Priority: s.Priority, Groups: s.Groups, Requested: time.Unix(0, s.Requested), Arrival: s.Arrival, Absent: true, Until: time.Unix(0, s.Deadline),
 		Least: gpu.MiB(s.Least), Terms: Terms{Exclusive: s.Exclusive, Unit: s.Unit},

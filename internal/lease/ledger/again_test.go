@@ -176,7 +176,7 @@ func TestLeasesThatNobodyMayCountOn(t *testing.T) {
 				asks := want("s", 40, service("s"), timed(time.Hour))
 				c.happens(k, k.grant(asks))
 				for again, change := range map[string]func(*lease.Request){
-					"by id": madeAgain(lease.SameID), "by service": madeAgain(lease.SameService), "repeated": func(r *lease.Request) { r.Repeated = true },
+					"by id": madeAgain(lease.SameID), "by service": madeAgain(lease.SameService), "repeated": repeated,
 				} {
 					next := asks
 					change(&next)

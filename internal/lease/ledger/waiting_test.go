@@ -34,7 +34,7 @@ func TestPlacesSurviveTheLedger(t *testing.T) {
 				k.grant(want("holder", 60))
 				asked := time.Now()
 				waits := map[string]<-chan decision{
-					"big":   k.queue(t.Context(), want("big", 90, wait(time.Hour), of(2))),
+					"big":   k.queue(t.Context(), want("big", 90, wait(time.Hour), timed(time.Hour), of(2))),
 					"small": k.queue(t.Context(), want("small", 30, wait(time.Hour), of(2))),
 				}
 				time.Sleep(time.Minute)
@@ -53,8 +53,8 @@ func TestPlacesSurviveTheLedger(t *testing.T) {
 					t.Errorf("the queue is %v, want %v", got, order)
 				}
 				for _, r := range k.View().Waiting {
-					if !r.Requested.Equal(asked) {
-						t.Errorf("%s waits since %s, want %s", r.ID, r.Requested, asked)
+					if !r.Requested.Equal(asked) || r.Endless() != (r.ID != "big") {
+						t.Errorf("%s waits since %s, want %s, for a lease that is endless: %v", r.ID, r.Requested, asked, r.Endless())
 					}
 				}
 				back := time.Now()

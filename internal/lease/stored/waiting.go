@@ -33,6 +33,7 @@ type Waiting struct {
 	Boot      string   `json:"boot,omitempty"`
 	Binding   string   `json:"binding,omitempty"`
 	TTL       int64    `json:"ttl_ns,omitempty"`
+	TimeLimit int64    `json:"time_limit_ns,omitempty"`
 	GPUs      int      `json:"gpus,omitempty"`
 	Memory    int64    `json:"memory_mb,omitempty"` // MiB
 	Slots     int      `json:"slots,omitempty"`
