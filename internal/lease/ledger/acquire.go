@@ -248,10 +248,12 @@ func (s *state) adjust(held *lease.Lease, r *lease.Request, now time.Time) (Foun
 	found := Found{Lease: held, Stood: true}
 	if had := held.Parts[0].Memory; had != r.Memory && r.Again != lease.Once && !held.Exclusive {
 		resized, err := s.resize(lease.Resize{Key: held.Key(), Fence: held.Fence, Memory: r.Memory, By: r.By}, r.Limits, now)
-		if err != nil {
+		switch {
+		case err == nil:
+			found.Lease, found.Was = resized, had
+		case r.Memory != held.Asked: // otherwise berth has shrunk it, and gives that back when its programs need it
 			return Found{}, err
 		}
-		found.Lease, found.Was = resized, had
 	}
 	if held.Binding == lease.ByTTL {
 		e, err := s.apply(lease.Renew{Key: held.Key(), Fence: held.Fence, TTL: r.TTL, By: r.By}, now)

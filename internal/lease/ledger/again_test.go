@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 func TestAskedAgain(t *testing.T) {
@@ -152,6 +153,31 @@ func TestLeaseOfARunThatWasAskedForAgain(t *testing.T) {
 	}
 	if kept, err := k.TakeBack(plain, first.Fence, clientGone); !kept || err != nil {
 		t.Errorf("taken back with %v, %v", kept, err)
+	}
+}
+
+// A request that is made again finds its lease also if berth has shrunk that meanwhile: it
+// grows if there is room, and stands as it is if not.
+func TestAskedAgainForAShrunkLease(t *testing.T) {
+	w := newWorld()
+	w.settings.Services = map[string]quota.Served{"s": {Service: quota.Service{Name: "s", Shrinkable: true}}}
+	k := w.start(t)
+	k.device(0, 100)
+	ask := want("s", 80, service("s"), madeAgain(lease.SameService))
+	first := k.grant(ask)
+	if _, err := k.Shrink(t.Context(), first.Key(), 0, 20); err != nil {
+		t.Fatal(err)
+	}
+	k.grant(want("other", 70, of(2)))
+	if found, err := k.Ledger.Acquire(t.Context(), ask); err != nil || !found.Stood || found.Parts[0].Memory != 20 || found.Asked != 80 {
+		t.Errorf("without room: %v, %+v", err, found.Lease)
+	}
+	larger := ask
+	larger.Memory = 90
+	_ = k.refused(larger)
+	k.give("other", 2)
+	if found, err := k.Ledger.Acquire(t.Context(), ask); err != nil || found.Was != 20 || found.Parts[0].Memory != 80 {
+		t.Errorf("with room: %v, %+v", err, found.Lease)
 	}
 }
 
