@@ -22,7 +22,7 @@ func (d *Services) CountOperations(by Caller, service string, o api.Operations) 
 	if err != nil {
 		return api.Counted{}, err
 	}
-	on, err := d.ledger.DevicesOf(service, by.User)
+	on, err := d.ledger.DevicesOf(service, by.Actor)
 	if err != nil {
 		return api.Counted{}, Refused(err)
 	}

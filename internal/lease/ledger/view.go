@@ -278,14 +278,14 @@ func (l *Ledger) LeaseShare(k lease.Key, fence uint64) float64 {
 
 // DevicesOf lists the UUIDs of the devices that a service has leases on, in no
 // order. It returns an error if the user may not ask in the name of the service.
-func (l *Ledger) DevicesOf(service, user string) ([]string, error) {
+func (l *Ledger) DevicesOf(service string, by access.Actor) ([]string, error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if err := l.settings.Knows(service); err != nil {
 		return nil, err
 	}
 	known := l.settings.Services[service] // a service that is not configured serves everybody
-	if err := known.Serves(user); err != nil {
+	if err := known.Serves(lease.Holder{User: by.User, UID: by.UID}); err != nil {
 		return nil, err
 	}
 	return l.book.DevicesOf(service), nil

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/text/words"
+	"github.com/berth-gpu/berth/internal/when/later"
 )
 
 // Service has the settings of a service. The zero value sets nothing.
@@ -34,6 +35,7 @@ var (
 	ErrService   = errors.New("the service is not configured")
 	ErrAlike     = errors.New("the service is taken for a configured one")
 	ErrUser      = errors.New("the user may not use this service")
+	ErrUnnamed   = errors.New("the user database has not said who asks")
 	ErrMaxMemory = errors.New("it is more than the service may have at once")
 	ErrMinMemory = errors.New("it is less than the service needs")
 	ErrQuota     = errors.New("it is over the quota of the service")
@@ -45,7 +47,7 @@ var ErrForbidden = errors.New("its service does not allow it")
 // AdmitError reports that the settings of a service refuse a request.
 type AdmitError struct {
 	Service string
-	Err     error  // ErrService, ErrAlike, ErrUser, ErrMaxMemory, ErrMinMemory or ErrQuota
+	Err     error  // ErrService, ErrAlike, ErrUser, ErrUnnamed, ErrMaxMemory, ErrMinMemory or ErrQuota
 	Text    string // empty if the numbers say it
 
 	// Later is true if the request may be admitted once the service has released
@@ -79,7 +81,7 @@ func (e *AdmitError) Unwrap() error { return e.Err }
 // returns the request raised to the minimum, with the priority of the service,
 // and with a note that says what changed. Used is what the service has in use.
 func Admit(s Service, r lease.Request, used lease.Usage) (lease.Request, error) {
-	if err := s.Serves(r.Holder.User); err != nil {
+	if err := s.Serves(r.Holder); err != nil {
 		return r, err
 	}
 	if s.MaxMemory > 0 && r.Memory > s.MaxMemory {
@@ -103,10 +105,18 @@ func Admit(s Service, r lease.Request, used lease.Usage) (lease.Request, error) 
 	return r, WithinQuota(s, &r, used)
 }
 
-// Serves returns an error if a user may not ask in the name of the service.
-func (s *Service) Serves(user string) error {
-	if len(s.Users) == 0 || slices.Contains(s.Users, user) {
+// Serves returns an error if a user may not ask in the name of the service. The error passes
+// for a user who has the user id for a name: the user database may not answer.
+func (s *Service) Serves(h lease.Holder) error {
+	user := h.User
+	switch {
+	case len(s.Users) == 0 || slices.Contains(s.Users, user):
 		return nil
+	case h.UID != lease.NoUID && user == strconv.Itoa(h.UID):
+		return later.Because(&AdmitError{
+			Service: s.Name, Err: ErrUnnamed,
+			Text: fmt.Sprintf("its users are %s, and the user database has not said who user %s is", strings.Join(s.Users, ", "), user),
+		}, 0)
 	}
 	return &AdmitError{
 		Service: s.Name, Err: ErrUser,

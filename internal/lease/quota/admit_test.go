@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/when/later"
 )
 
 func alice() lease.Holder {
@@ -32,6 +33,7 @@ func TestAdmit(t *testing.T) {
 		{"over the maximum", func(r *lease.Request) { r.Memory = 61 }, lease.Usage{}, ErrMaxMemory, false, "service render: 61 MiB is more than its max_memory_mb of 60 MiB"},
 		{"at the maximum", func(r *lease.Request) { r.Memory = 60 }, lease.Usage{}, nil, false, ""},
 		{"a stranger", func(r *lease.Request) { r.Holder.User = "mallory" }, lease.Usage{}, ErrUser, false, "service render: user mallory is not one of its users (alice, carol)"},
+		{"one whose name is not known", func(r *lease.Request) { r.Holder.User = "1000" }, lease.Usage{}, ErrUnnamed, false, "service render: its users are alice, carol, and the user database has not said who user 1000 is"},
 		{"modest", func(r *lease.Request) { r.Priority = -2 }, lease.Usage{}, nil, false, ""},
 		{"pushing", func(r *lease.Request) { r.Priority = 9 }, lease.Usage{}, nil, false, "priority lowered from 9 to the service's 3"},
 		{"raised and pushing", func(r *lease.Request) { r.Memory, r.Priority = 5, 9 }, lease.Usage{}, nil, false, "raised from 5 MiB to the service's minimum of 20 MiB; priority lowered from 9 to the service's 3"},
@@ -52,6 +54,9 @@ func TestAdmit(t *testing.T) {
 			got, err := Admit(render, r, c.used)
 			if !errors.Is(err, c.err) {
 				t.Fatalf("%v, want %v", err, c.err)
+			}
+			if passes := later.Passes(err); passes != errors.Is(err, ErrUnnamed) {
+				t.Errorf("it passes: %v", passes)
 			}
 			text := got.Note
 			if refusal := (*AdmitError)(nil); errors.As(err, &refusal) {
