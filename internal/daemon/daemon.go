@@ -515,11 +515,11 @@ func (d *Daemon) Reload() {
 // configure applies changed settings.
 func (d *Daemon) configure(c config.Config, by access.Actor, changed []string) {
 	d.govern(c, true)
-	if d.jobs != nil {
-		d.jobs.LimitsChanged()
-	}
 	d.monitor.Configure(monitoring(c.GPU))
 	d.ledger.Configure(d.leasing(c))
+	if d.jobs != nil {
+		d.jobs.LimitsChanged() // once the ledger has the limits
+	}
 	d.watchdog.Configure(d.watching(c))
 	d.throttle.Configure(&c)
 	if d.reclaim != nil {

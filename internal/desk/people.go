@@ -161,15 +161,14 @@ func (d *People) limitsOf(by *Caller, h lease.Holder) *lease.Limits {
 }
 
 // asUser returns a user of this machine as a caller for whom the daemon runs a program.
-// The limits are those of the user, and the groups those of the user database. That the
-// lease of a program is a named one until its minder lives is nothing to the limits.
+// The limits are those of the user, and the groups those of the user database.
 func (d *People) asUser(uid int, user, name string) Caller {
 	by := Caller{
 		Actor:  access.Actor{User: user, UID: uid, Door: access.Socket, Role: access.User},
 		Holder: lease.Holder{UID: uid, User: user, Name: name},
 	}
 	limits := *d.limitsOfUser(uid, user)
-	limits.Named, limits.LongestWait = lease.Limit[bool]{}, lease.Limit[time.Duration]{}
+	limits.Limits = *limits.OfProgram()
 	by.Limits = &limits
 	return by
 }

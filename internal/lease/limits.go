@@ -57,6 +57,16 @@ type Subject struct {
 	Owner
 	Groups []int // ids of groups
 	Sure   bool  // Groups lists all of them; false if they are not known
+
+	Program bool // the lease is for a program of theirs that the daemon runs; see OfProgram
+}
+
+// OfProgram returns what a user may have for a program that the daemon runs: how long that
+// waits, and that its lease is a named one until its minder lives, is nothing to the limits.
+func (l Limits) OfProgram() *Limits {
+	l.Subject.Program = true
+	l.Named, l.LongestWait = Limit[bool]{}, Limit[time.Duration]{}
+	return &l
 }
 
 // Builtin returns the limits of a user for whom nobody has set any. Each lease

@@ -78,6 +78,23 @@ func TestLimitedIsToldFromTheMachine(t *testing.T) {
 	})
 }
 
+// What limits leave to a program that the daemon runs they leave it also if its request comes
+// just before the ledger has the settings that they are from.
+func TestLimitsOfAProgramFromOtherSettings(t *testing.T) {
+	w := newWorld()
+	w.settings.Limits = limited(1, func(l *lease.Limits) {
+		l.Named = lease.Limit[bool]{Opt: gpu.Some(false), Source: "users.default"}
+	})
+	k := w.start(t)
+	k.device(0, 100)
+	for generation := range uint64(3) {
+		limits := lease.Builtin()
+		limits.Subject.Owner, limits.Generation = user(1).Owner(), generation
+		k.grant(want(fmt.Sprint("run-", generation), 10, func(r *lease.Request) { r.Limits = limits.OfProgram() }))
+	}
+	isLimit(t, k.refused(want("own", 10)), "named_leases", false)
+}
+
 // What keeps requests is told without a text for each, which few read.
 func TestLimitedMakesNoTexts(t *testing.T) {
 	const waiting = 1000

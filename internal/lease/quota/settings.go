@@ -139,6 +139,9 @@ func (r *Lookup) For(h lease.Holder, known *lease.Limits, by *access.Actor) *lea
 		r.found = map[asked]*lease.Limits{}
 	}
 	limits := r.of(subject)
+	if subject.Program {
+		limits = limits.OfProgram()
+	}
 	r.found[key] = limits
 	return limits
 }
