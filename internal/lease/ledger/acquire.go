@@ -404,13 +404,11 @@ func (l *Ledger) deliver(ctx context.Context, granted *lease.Lease) (*lease.Leas
 		return granted, nil
 	}
 	if why != "" {
-		switch kept, failed := l.TakeBack(granted.Key(), granted.Fence, why); {
-		case errors.Is(failed, ErrStopped) && errors.Is(err, ErrWithdrawn):
+		_, failed := l.TakeBack(granted.Key(), granted.Fence, why)
+		if errors.Is(failed, ErrStopped) && errors.Is(err, ErrWithdrawn) {
 			// The lease stays: the answer may still get through, and if not, the client
 			// finds the lease by its id.
 			return granted, nil
-		case kept && granted.Binding == lease.ByProcess:
-			l.holders.watchLater(granted)
 		}
 	}
 	if errors.Is(err, process.ErrGone) {
@@ -419,9 +417,9 @@ func (l *Ledger) deliver(ctx context.Context, granted *lease.Lease) (*lease.Leas
 	return nil, err
 }
 
-// undelivered watches the process that a new lease is bound to. It returns an error if
-// that process has ended or cannot be watched, or if the caller has left and would never
-// release the lease, and why the lease must be given back. It returns no reason if the
+// undelivered watches the process that a new lease is bound to, now or as soon as that can be
+// done. It returns an error if that process has ended, or if the caller has left and would
+// never release the lease, and why the lease must be given back. It returns no reason if the
 // lease ends with its process.
 func (l *Ledger) undelivered(ctx context.Context, granted *lease.Lease) (why string, err error) {
 	if granted.Binding == lease.ByProcess {
@@ -429,13 +427,15 @@ func (l *Ledger) undelivered(ctx context.Context, granted *lease.Lease) (why str
 			err = fmt.Errorf("bind %s to its process: %w", granted.ID, err)
 		}
 	}
-	switch gone := errors.Is(err, process.ErrGone); {
+	gone := errors.Is(err, process.ErrGone)
+	if err != nil && !gone { // for example too many open files
+		l.holders.watchLater(granted)
+	}
+	switch {
 	case gone && granted.Implied: // nobody has the answer
 		return "its process ended before it had the answer", err
 	case gone:
 		return "", err
-	case err != nil: // this lease alone: the process may hold others, which are watched
-		return "the daemon cannot watch its process", err
 	case ctx.Err() != nil:
 		return clientGone, fmt.Errorf("wait for %s: %w", granted.ID, ErrWithdrawn)
 	}
