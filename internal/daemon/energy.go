@@ -54,6 +54,7 @@ func (d *Daemon) openUsage(o Options) error {
 		standing = append(standing, held.Lease)
 	}
 	d.energy.Recall(standing)
+	d.peaks.Recall(standing)
 	d.run("peaks", func(ctx context.Context) { _ = d.peaks.Run(ctx) })       // a failure costs only a guess
 	d.run("archive", func(ctx context.Context) { _ = d.archive.Run(ctx) })   // a failure costs only the archive
 	d.runLast("energy", func(ctx context.Context) { _ = d.energy.Run(ctx) }) // after a failure, sums begin anew

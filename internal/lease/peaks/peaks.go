@@ -11,6 +11,7 @@ package peaks
 import (
 	"cmp"
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"sort"
@@ -314,6 +315,9 @@ func (p *Peaks) Use(l *lease.Lease, uuid string, measured gpu.MiB, load gpu.Opt[
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	u, known := p.running[l.Fence]
+	if !known && slices.ContainsFunc(p.gone, func(e ended) bool { return e.fence == l.Fence }) {
+		return // the sample is from before its end
+	}
 	if !known {
 		p.dropStale()
 		u.last, u.partial = map[string]time.Time{}, l.Granted.Before(p.began)
@@ -332,6 +336,18 @@ func (p *Peaks) Use(l *lease.Lease, uuid string, measured gpu.MiB, load gpu.Opt[
 		p.file.Change(writeAfter)
 	}
 	p.running[l.Fence] = u
+}
+
+// Recall forgets what was measured of leases that do not stand any more: they ended while no
+// daemon ran, or were measured once more afterwards.
+func (p *Peaks) Recall(standing []*lease.Lease) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	stand := make(map[uint64]bool, len(standing))
+	for _, held := range standing {
+		stand[held.Fence] = true
+	}
+	maps.DeleteFunc(p.running, func(fence uint64, _ use) bool { return !stand[fence] })
 }
 
 // Most returns the most memory that the lease with a fence was measured to use on
@@ -364,8 +380,7 @@ func (p *Peaks) Used(fence uint64) Used {
 }
 
 // dropStale makes room for another lease: it drops the lease whose last measurement is
-// the oldest. A lease may be measured once more after it has ended, and would otherwise
-// stay forever. The caller holds mu.
+// the oldest. The caller holds mu.
 func (p *Peaks) dropStale() {
 	if len(p.running) < keptRunning {
 		return
@@ -392,10 +407,8 @@ func (p *Peaks) Ended(l *lease.Lease, drew gpu.Opt[gpu.Watts], now time.Time) gp
 	p.mu.Lock()
 	u := p.running[l.Fence]
 	delete(p.running, l.Fence)
-	if u.samples > 0 {
-		p.gone = append(p.gone, ended{l.Fence, u.used()})
-		p.gone = p.gone[max(len(p.gone)-keptGone, 0):]
-	}
+	p.gone = append(p.gone, ended{l.Fence, u.used()})
+	p.gone = p.gone[max(len(p.gone)-keptGone, 0):]
 	parent := p.parents[l.Fence]
 	delete(p.parents, l.Fence)
 	if l.ParentFence != 0 {

@@ -489,3 +489,20 @@ func TestUsed(t *testing.T) {
 		t.Errorf("after many others: %+v, %d kept", got, len(p.gone))
 	}
 }
+
+// A lease that has ended is measured no more, whatever comes late, and what an earlier daemon
+// left of one that has ended since is forgotten.
+func TestEndedLeasesAreNotRemembered(t *testing.T) {
+	p := New()
+	l, stands := held("a", "a.py", 4096), held("b", "b.py", 4096)
+	watch(p, stands, 1000, fewSamples)
+	p.Ended(l, gpu.Opt[gpu.Watts]{}, noon)
+	watch(p, l, 1000, fewSamples)
+	if most, samples := p.Most(l.Fence); most != 0 || samples != 0 {
+		t.Errorf("it is measured with %v after its end", most)
+	}
+	p.Recall([]*lease.Lease{l})
+	if most, _ := p.Most(stands.Fence); most != 0 {
+		t.Errorf("one that does not stand is remembered with %v", most)
+	}
+}
