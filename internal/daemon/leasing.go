@@ -54,8 +54,11 @@ func (d *Daemon) openBook(o Options) (err error) {
 			if o.ReadOnly {
 				return journal.Forgetful(), nil
 			}
-			log, damage := openWaiting(o.state(inventory.Waiting), replay)
+			log, damage, err := openWaiting(o.state(inventory.Waiting), replay)
 			d.tellDamage(damage)
+			if err != nil {
+				d.log.Warn("the log of waiting requests cannot be opened: those who wait lose their places if the daemon ends", "error", err)
+			}
 			if open, is := log.(*filelog.Log); is {
 				d.logs[inventory.Waiting] = open
 			}
@@ -84,22 +87,30 @@ func (d *Daemon) openBook(o Options) (err error) {
 
 // openWaiting opens the log of waiting requests. If it is damaged, or of a later version
 // of berth, openWaiting sets it aside and begins anew: those who waited have lost their
-// places, and nothing else.
-func openWaiting(path string, replay func(journal.Entry) error) (journal.Journal, *file.Damage) {
+// places, and nothing else. If something else is in the way, such as a full disk, openWaiting
+// says so and goes on without the log, which keeps what it has.
+func openWaiting(path string, replay func(journal.Entry) error) (journal.Journal, *file.Damage, error) {
 	open := func() (journal.Journal, error) {
 		log, _, err := filelog.Open(file.PrivateDir(path), filelog.Options{}, replay)
-		return log, err
+		if err != nil {
+			return nil, err
+		}
+		return log, nil
 	}
 	log, err := open()
-	if err == nil {
-		return log, nil
+	corrupt, later := (*journal.CorruptError)(nil), (*journal.VersionError)(nil)
+	switch {
+	case err == nil:
+		return log, nil, nil
+	case !errors.As(err, &corrupt) && !errors.As(err, &later):
+		return journal.Forgetful(), nil, err
 	}
 	damage := file.SetAside(path, "Requests that waited may have lost their places in the queue.", nil, err)
 	if log, err = open(); err != nil {
 		damage.Err = errors.Join(damage.Err, err)
-		return journal.Forgetful(), damage
+		return journal.Forgetful(), damage, nil
 	}
-	return log, damage
+	return log, damage, nil
 }
 
 // leasing translates the settings of the ledger.
