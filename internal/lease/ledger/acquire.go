@@ -126,6 +126,9 @@ func (l *Ledger) answer(r *lease.Request, now time.Time) (Found, *waiter, error)
 	}
 	if held != nil {
 		found, err := l.adjust(held, r, now)
+		if err == nil {
+			l.holders.backlog.keep(held)
+		}
 		return found, nil, err
 	}
 	if left != nil {

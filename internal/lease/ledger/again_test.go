@@ -181,6 +181,31 @@ func TestAskedAgainForAShrunkLease(t *testing.T) {
 	}
 }
 
+// A lease whose release the journal has refused stays if the next try of its run gets it
+// before the journal takes the release.
+func TestLeaseOfARunThatIsToBeReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		k := w.start(t)
+		k.device(0, 100)
+		ask := want("job", 40, repeated, func(r *lease.Request) { r.Run = lease.Run{Kind: lease.OfJob, Number: 1} })
+		held := k.grant(ask)
+		w.fail(errBroken, false)
+		if err := k.GiveBack(held.Key(), held.Fence, "its program did not start"); err != nil {
+			t.Fatal(err)
+		}
+		if again := k.grant(ask); again.Fence != held.Fence {
+			t.Errorf("the next try has another lease, %d", again.Fence)
+		}
+		w.fail(nil, false)
+		time.Sleep(2 * retry)
+		synctest.Wait()
+		if !slices.Equal(k.leases(), []string{"job"}) {
+			t.Error("its lease was released")
+		}
+	})
+}
+
 // A lease that is about to end, or whose memory is not on its devices, answers nobody but the
 // program of berth's own that it is for, and no child takes memory of it.
 func TestLeasesThatNobodyMayCountOn(t *testing.T) {
