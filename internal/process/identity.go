@@ -82,7 +82,7 @@ func (t Table) Ended(id ID) bool { return errors.Is(t.lives(id), ErrGone) }
 // lives returns nil if exactly this process still runs, and ErrGone if it has ended.
 func (t Table) lives(id ID) error {
 	s, err := t.stat(id.PID)
-	if err == nil && (s.start != id.Start || s.state == 'Z' || s.state == 'X') {
+	if err == nil && (s.start != id.Start || s.over()) {
 		err = fmt.Errorf("process %d: %w", id.PID, ErrGone)
 	}
 	return err
@@ -217,11 +217,16 @@ type stat struct {
 	session    int
 	terminal   int // number of the device; 0 if there is none
 	foreground int // the process group that has the terminal; -1 if there is none
+	threads    int // that have not ended, and the first one; 0 where that is not known
 	start      uint64
 	cpu        uint64 // that it and its threads have computed, in ticks of the clock
 	resident   uint64 // pages of memory
 	exit       int    // status of a process that has ended; 0 where this process may not inspect it
 }
+
+// over reports whether the process has ended. One whose first thread has exited is a zombie
+// while others run.
+func (s *stat) over() bool { return s.state == 'Z' && s.threads <= 1 || s.state == 'X' }
 
 func (t Table) stat(pid int) (stat, error) {
 	if in, start := t.simulated.of(pid); in != nil {
@@ -253,7 +258,7 @@ func parseStat(text []byte) (stat, error) {
 		return stat{}, errors.New("its stat line has no name")
 	}
 	fields := strings.Fields(string(text[end+1:]))
-	const state, parent, computed, start, resident, exit = 0, 1, 11, 19, 21, 49 // fields 3, 4, 14, 22, 24 and 52 of proc(5)
+	const state, parent, computed, threads, start, resident, exit = 0, 1, 11, 17, 19, 21, 49 // fields 3, 4, 14, 20, 22, 24 and 52 of proc(5)
 	if len(fields) <= start {
 		return stat{}, errors.New("its stat line is too short")
 	}
@@ -268,7 +273,8 @@ func parseStat(text []byte) (stat, error) {
 	}
 	var err error
 	s.start, err = strconv.ParseUint(fields[start], 10, 64)
-	if len(fields) > resident { // what is not a number counts as nothing
+	s.threads, _ = strconv.Atoi(fields[threads]) // what is not a number counts as nothing
+	if len(fields) > resident {
 		user, _ := strconv.ParseUint(fields[computed], 10, 62)
 		system, _ := strconv.ParseUint(fields[computed+1], 10, 62)
 		s.cpu = user + system
@@ -292,7 +298,7 @@ func gone(pid int, err error) error {
 func (t Table) Family() kinship.Family {
 	all := kinship.Family{}
 	for _, pid := range t.PIDs() {
-		if s, err := t.stat(pid); err == nil && s.state != 'Z' && s.state != 'X' {
+		if s, err := t.stat(pid); err == nil && !s.over() {
 			all[pid] = kinship.Relative{ID: ID{PID: pid, Start: s.start}, Parent: s.parent}
 		}
 	}

@@ -2,6 +2,7 @@ package process
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -95,6 +96,21 @@ func TestWhatCannotBeReadHasNotEnded(t *testing.T) {
 		if test.table.Ended(test.id) != test.ended || test.ended && test.table.Alive(test.id) ||
 			errors.Is(controlled, ErrGone) != test.ended || errors.Is(reaches, ErrGone) != test.ended || errors.Is(watched, ErrGone) != test.ended {
 			t.Errorf("%s: ended %v, %v, %v, %v", test.what, test.table.Ended(test.id), controlled, reaches, watched)
+		}
+	}
+}
+
+// A process whose first thread has exited runs for as long as another thread does.
+func TestAProcessThatHasLostItsFirstThread(t *testing.T) {
+	id := ID{PID: 7, Start: 12345}
+	for threads, ended := range map[int]bool{1: true, 2: false} {
+		root := t.TempDir()
+		text := fmt.Sprintf("7 (a) Z 1 7 7 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 %d 0 12345 0 0 0\n", threads)
+		if err := errors.Join(os.Mkdir(filepath.Join(root, "7"), 0o700), os.WriteFile(filepath.Join(root, "7", "stat"), []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if got := At(root).Ended(id); got != ended || At(root).Alive(id) == ended {
+			t.Errorf("with %d threads it has ended: %v", threads, got)
 		}
 	}
 }
