@@ -215,7 +215,7 @@ func (o *Oversight) observation(r monitor.Reading) placement.Observation {
 		r.Multiplier, r.Slower = slowdown.SlotSpeed(policy, r.State.Multiplier()), ""
 	}
 	seen := placement.Observation{
-		Device: r.Device, State: r.State, Health: r.Health, Stop: r.Stop, Reason: r.Reason, Standing: r.Standing,
+		Device: r.Device, State: r.State, Health: r.Health, Stop: r.Stop, Reason: r.Reason, Removed: r.Removed, Standing: r.Standing,
 		Multiplier: gpu.Some(r.Multiplier), Slower: r.Slower,
 	}
 	if o.Drains != nil {

@@ -127,7 +127,7 @@ func TestInstancesThatAreRemoved(t *testing.T) {
 			failing[0].Store(whole)
 			settle(10)
 			r := find(t, m, "GPU-1")
-			if listed := len(m.Readings()); (listed == 2) != whole || (len(serious) > 0) != whole || r.State != gpu.Unavailable || (r.Standing.Phase != "") != whole {
+			if listed := len(m.Readings()); (listed == 2) != whole || (len(serious) > 0) != whole || r.State != gpu.Unavailable || (r.Standing.Phase != "") != whole || r.Removed == whole {
 				t.Errorf("with its device %v: %d listed, critical for %v, %+v", whole, listed, serious, r)
 			}
 			if !whole { // the device hangs, which says nothing about the instance

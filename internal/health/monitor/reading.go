@@ -28,6 +28,7 @@ type Reading struct {
 	Until      time.Time // the earliest time that work may run faster; zero while no cooldown runs
 	Hot        bool      // above temp_critical
 	Stop       bool      // above temp_critical, or in quarantine: holders must stop now
+	Removed    bool      // it is an instance that its device does not have any more
 	Health     gpu.Health
 	Standing   health.Standing
 

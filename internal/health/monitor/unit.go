@@ -128,7 +128,7 @@ func (u *unit) ownReading(now time.Time, p pace) Reading {
 	v := u.verdict
 	r := Reading{
 		Device: u.device, Outlook: u.outlook, State: v.State, Since: v.Since, Reason: v.Reason, StateCause: v.Cause, Until: v.Until, Health: u.health, Standing: u.trust,
-		Hot: v.Stop, Stop: v.Stop || u.trust.Phase == health.Quarantined,
+		Hot: v.Stop, Stop: v.Stop || u.trust.Phase == health.Quarantined, Removed: u.removed.Load(),
 	}
 	if s := u.history.newest(); s != nil {
 		r.Sample, r.Sampled = *s, true

@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 )
 
 // A device that is cut into instances is not leased; they are, each with slots of
@@ -44,6 +47,32 @@ func TestCutDevices(t *testing.T) {
 	if sum := k.Sum(dev(0)); sum.Usable == 0 || sum.Closed != "" {
 		t.Errorf("whole again: %+v", sum)
 	}
+}
+
+// Nothing waits for an instance that its device does not have any more, and the devices that
+// are there share the slots.
+func TestInstanceThatIsRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.settings.Device = func(string) quota.DeviceSettings { return quota.DeviceSettings{} }
+		k := w.start(t)
+		k.device(0, 400)
+		k.device(1, 600)
+		removed := func(o *placement.Observation) {
+			o.State, o.Reason, o.Removed = gpu.Unavailable, "there is no such instance any more", true
+		}
+		k.device(1, 600, removed)
+		k.device(0, 400)
+		noFit := (*placement.NoFitError)(nil)
+		if err := k.refused(want("large", 500, wait(time.Hour))); !errors.As(err, &noFit) || noFit.Ever {
+			t.Errorf("it is refused with %v", err)
+		}
+		if sum := k.Sum(dev(0)); sum.MaxPipelines != 4 {
+			t.Errorf("the one that is left has %d slots, of 4 CPUs", sum.MaxPipelines)
+		}
+		k.device(1, 600)
+		k.grant(want("large", 500))
+	})
 }
 
 // A process on an instance is adopted there, also if the driver lists it on the

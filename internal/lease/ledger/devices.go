@@ -74,11 +74,10 @@ func (s *state) recount() {
 	s.dirty = true
 }
 
-// leasable returns the number of devices that can be leased. A device that is cut into
-// instances cannot.
+// leasable returns the number of devices that can be leased.
 func (s *state) leasable() (n int) {
 	for _, o := range s.devices {
-		if o.Device.Cut() == "" {
+		if o.Leasable() {
 			n++
 		}
 	}
@@ -101,7 +100,7 @@ func (s *state) capacity(uuid string) {
 	}
 	c := lease.Capacity{Total: o.Device.MemoryTotal, Limit: set.Limit, Reserve: set.Reserve, MaxPipelines: slots}
 	switch {
-	case o.Device.Cut() != "":
+	case !o.Leasable():
 		c = lease.Capacity{}
 	case c.Total <= 0: // nobody knows how much memory it has: slots only
 		c.Reserve = 0

@@ -9,13 +9,14 @@ import (
 
 // Observation holds the latest measurement of a device and its state.
 type Observation struct {
-	Device gpu.Device
-	Sample *gpu.Sample // nil if the device did not answer
-	State  gpu.State
-	Health gpu.Health
-	Stop   bool   // nothing is granted: the device is above temp_critical or in quarantine
-	Reason string // why it is in this state
-	Closed string // why nothing is granted although its state is good; empty if it is open
+	Device  gpu.Device
+	Sample  *gpu.Sample // nil if the device did not answer
+	State   gpu.State
+	Health  gpu.Health
+	Removed bool   // it is an instance that its device does not have any more
+	Stop    bool   // nothing is granted: the device is above temp_critical or in quarantine
+	Reason  string // why it is in this state
+	Closed  string // why nothing is granted although its state is good; empty if it is open
 
 	Multiplier gpu.Opt[float64] // how fast work may run; if absent, the state decides
 	Slower     string           // why that is slower than the state says; empty if it is not
@@ -23,6 +24,10 @@ type Observation struct {
 
 	Standing health.Standing
 }
+
+// Leasable reports whether anything of the device is ever leased: it is there, and is not cut
+// into instances.
+func (o *Observation) Leasable() bool { return !o.Removed && o.Device.Cut() == "" }
 
 // Speed returns how fast work on the device may run.
 func (o *Observation) Speed() float64 { return o.Multiplier.Or(o.State.Multiplier()) }
