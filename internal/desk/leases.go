@@ -146,7 +146,8 @@ func (d *Leases) Whereabouts(l *api.Lease, whole bool) {
 	if !ever {
 		return
 	}
-	if s.Phase == move.Parking || s.Phase == move.Resuming {
+	// What the book says is parked holds nothing, whatever is known of its memory.
+	if l.State == string(lease.Active) && (s.Phase == move.Parking || s.Phase == move.Resuming) {
 		l.State = string(s.Phase)
 	}
 	l.Parking = &api.Parking{

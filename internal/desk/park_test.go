@@ -146,6 +146,18 @@ func TestParkAndResume(t *testing.T) {
 	}
 }
 
+// A daemon that was killed after the book had a lease parked, and before its memory was said
+// to be away, shows the lease as parked: others have its room.
+func TestWhatTheBookHasParkedIsParked(t *testing.T) {
+	d := &Leases{parking: &garage{moves: map[uint64]move.Status{7: {Phase: move.Parking, Times: 1}}}}
+	for book, want := range map[lease.State]string{lease.Active: "parking", lease.Parked: "parked"} {
+		l := api.Lease{Fence: 7, State: string(book)}
+		if d.Whereabouts(&l, true); l.State != want {
+			t.Errorf("a lease that is %s in the book is %s, want %s", book, l.State, want)
+		}
+	}
+}
+
 // quickEnd parks nothing: the lease ends while its memory moves.
 type quickEnd struct {
 	*garage

@@ -455,9 +455,6 @@ func (p *promise) excused() bool {
 func (w *World) checkSums(leases api.Leases) {
 	memory, slots := map[string]gpu.MiB{}, map[string]int{}
 	for _, l := range leases.Leases {
-		if l.State == "waiting" || l.FromPool != "" && false {
-			continue
-		}
 		for i, part := range l.Parts {
 			memory[part.GPU] += l.Holds(i)
 			slots[part.GPU] += part.Slots
@@ -465,7 +462,11 @@ func (w *World) checkSums(leases api.Leases) {
 	}
 	for uuid, sum := range memory {
 		if sum > cardMemory-512 {
-			w.wrong("sums", "%s has %d MiB leased of %d", uuid, sum, cardMemory)
+			var list []string
+			for _, l := range leases.Leases {
+				list = append(list, fmt.Sprintf("%s of %s is %s: %v", l.ID, l.Holder.User, l.State, l.Parts))
+			}
+			w.wrong("sums", "%s has %d MiB leased of %d: %s", uuid, sum, cardMemory, strings.Join(list, "; "))
 		}
 	}
 }
