@@ -176,8 +176,13 @@ func (w *World) noteFence(p *promise, fence uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	of := fmt.Sprintf("%d/%s", p.uid, p.id)
-	if was, known := w.fences[fence]; known && was != of {
+	switch was, known := w.fences[fence]; {
+	case known && was != of:
 		w.found("fences", "the fence %d is that of %s and of %s", fence, was, of)
+	case known: // a request that was made again is answered with what another one of the user has under the id, on its terms
+		p.mu.Lock()
+		p.why = append(p.why, "the lease is that of another request")
+		p.mu.Unlock()
 	}
 	w.fences[fence] = of
 }
