@@ -166,6 +166,11 @@ func TestFollowingEnds(t *testing.T) {
 	if err := w.ReadLog(t.Context(), r, nil, nil, write); !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("nobody reads: %v", err)
 	}
+	for reads := true; reads; time.Sleep(10 * time.Millisecond) { // until both readers have ended
+		w.mu.Lock()
+		_, reads = w.reading[w.uid]
+		w.mu.Unlock()
+	}
 	for range mostReading {
 		if err := w.enterReading(w.uid); err != nil {
 			t.Fatal(err)
