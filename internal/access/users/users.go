@@ -43,7 +43,7 @@ type Names struct {
 	lookup func(uid int) (string, error)
 	limit  time.Duration
 	slots  chan struct{} // holds a token for each lookup under way
-	moved  atomic.Int64  // when a lookup last began or ended, in nanoseconds
+	moved  atomic.Value  // a time.Time, when a lookup last began or ended
 
 	account func(name string) (uid int, groups []int, err error) // asks the user database
 
@@ -334,12 +334,13 @@ func lookUpAccount(name string) (uid int, groups []int, err error) {
 	return uid, groups, nil
 }
 
-func (n *Names) move() { n.moved.Store(time.Now().UnixNano()) }
+func (n *Names) move() { n.moved.Store(time.Now()) }
 
 // hangs reports whether the user database has answered none of as many lookups as there may
 // be for so long. One more would wait in vain.
 func (n *Names) hangs(limit time.Duration) bool {
-	return len(n.slots) == cap(n.slots) && time.Since(time.Unix(0, n.moved.Load())) >= limit
+	moved, _ := n.moved.Load().(time.Time)
+	return len(n.slots) == cap(n.slots) && time.Since(moved) >= limit
 }
 
 // Ask asks the user database something, and waits for the answer for a limited time. It
