@@ -339,6 +339,15 @@ MINUTES ?= 10
 world: ## play whole daemons in a simulated machine from a seed, and kill them (root; MINUTES=10 SEED=1)
 	go test ./test/world -run TestWorld -world.for $(MINUTES)m -world.seed $(or $(SEED),1) -world.counts -timeout 0 -v
 
+PACKAGE ?= internal/lease/quota
+.PHONY: mutants
+mutants: ## break PACKAGE=internal/lease/quota in NUMBER=100 places, one at a time, and list what its tests do not see (minutes)
+	@mkdir -p dist/mutants
+	go test -vet=off $(SHARED) -coverprofile dist/mutants/coverage $(PACKAGE:%=./%)
+	go run $(SHARED) ./test/mutants -coverage dist/mutants/coverage -out dist/mutants -number $(or $(NUMBER),100) -seed $(or $(SEED),1) $(PACKAGE:%=./%)
+	$(foreach one,$(PACKAGE),go test -c $(SHARED) -ldflags '-s -w' -overlay dist/mutants/overlay.json -o dist/mutants/$(subst /,-,$(one)).test ./$(one) &&) true
+	test/mutants/run.py dist/mutants
+
 .PHONY: account
 account: ## hold what can be leased against what the devices really have left (a minute)
 	go test ./internal/lease/ledger -run AvailableIs -account.hundreds=10
