@@ -79,13 +79,20 @@ func (b *Book) limitChild(l *Lease, now time.Time) error {
 	switch {
 	case !limited || l.TimeLimit > 0 && l.TimeLimit <= left:
 		return nil
-	case left < MinTime:
+	case parent.ending(now):
 		return fmt.Errorf("grant %s as a child of %s: %w: %s", l.ID, l.Parent, ErrParent, parent.OverrunText())
 	case l.TimeLimit > 0 && !l.Imposed:
 		l.AddNote("ends after %s, with its parent", words.Duration(left))
 	}
 	l.TimeLimit, l.Imposed, l.Unchosen = left, parent.Imposed, parent.Unchosen
 	return nil
+}
+
+// ending reports whether the time limit leaves a lease too little time for a child that takes
+// memory of it.
+func (l *Lease) ending(now time.Time) bool {
+	ends, limited := l.Ends()
+	return limited && ends.Sub(now) < MinTime
 }
 
 // On reports whether the lease has a part on a device.
@@ -129,6 +136,9 @@ func (s Split) apply(b *Book, now time.Time) (Effect, error) {
 	l := *e.lease
 	if !e.canSplit(s.Memory) {
 		return Effect{}, fmt.Errorf("split %s off %s: %w", s.Memory.Exact(), s.ID, ErrState)
+	}
+	if l.ending(now) {
+		return Effect{}, fmt.Errorf("split %s off %s: %w: %s", s.Memory.Exact(), s.ID, ErrParent, l.OverrunText())
 	}
 	l.Parts = slices.Clone(l.Parts)
 	for i := range l.Parts {

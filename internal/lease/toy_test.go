@@ -565,6 +565,9 @@ func (h *history) split(r *Request, parent toyLease) bool {
 	if h.book.CanSplit(parent.Key(), r.Memory) != (want == nil) {
 		h.Fatalf("the book says that %s splits by %s, and the toy %v", parent.ID, r.Memory, want)
 	}
+	if ends, limited := parent.Ends(); want == nil && limited && ends.Sub(h.now) < MinTime {
+		want = ErrParent
+	}
 	h.whole = h.available()
 	_, split := h.apply(Split{Key: parent.Key(), Memory: r.Memory, By: actor(parent.Holder)}, want)
 	return split

@@ -210,21 +210,19 @@ func (b *bills) add(tie kinship.Tie, memory gpu.MiB) {
 	b.list = append(b.list, bill{tie, memory})
 }
 
-// recharge charges again what was measured on the devices where leases have changed since,
-// and reports whether there was one. It looks at every lease and process there, so calls
+// recharge charges again what was measured on the devices where leases have changed since.
+// It looks at every lease and process there, so calls
 // that are worked on together share one look: what one user has made large must not cost
 // everybody that for each change. Until then nothing in use can be leased: what was charged
 // to a lease that has ended is foreign. The caller holds mu.
-func (s *state) recharge() (some bool) {
+func (s *state) recharge() {
 	for _, o := range s.devices {
 		if s.stale && o.stale {
 			s.attribute(o)
 			s.refresh(o.Device.UUID)
-			some = true
 		}
 	}
 	s.stale = false
-	return some
 }
 
 // disown makes what was charged to a lease on a device foreign.

@@ -20,17 +20,18 @@ const (
 // serve grants the waiting requests that fit, in the order of the queue. It reports whether
 // there may be more: others have their turn with the book in between. The caller holds mu.
 func (l *Ledger) serve(now time.Time) (more bool) {
+	before := len(l.effects)
 	if _, waiting := l.book.Len(); waiting == 0 || !l.dirty && !l.serveNew(now) {
 		return false
 	}
 	looked := func() int { return l.ahead.Looked() + l.book.Work()/comparedInALook + len(l.effects) }
-	for until := looked() + mostLooked; l.serveFirst(now) || l.recharge(); { // every grant changes shares, and with them the order
+	for until := looked() + mostLooked; l.serveFirst(now); { // every grant changes shares, and with them the order
 		if looked() > until {
 			return true
 		}
 	}
-	l.dirty = false
-	return false
+	l.dirty = l.stale && len(l.effects) > before // more may fit when the devices of what was granted are charged again
+	return l.dirty
 }
 
 // serveNew tries to grant the requests that this batch put into the queue, and
