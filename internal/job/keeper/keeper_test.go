@@ -1348,6 +1348,20 @@ func TestCompaction(t *testing.T) {
 	})
 }
 
+// The times from before the clock was set leave the journal as soon as it can be rewritten,
+// also if nobody has anything written meanwhile.
+func TestJournalIsRewrittenAfterTheClockWasSet(t *testing.T) {
+	play(t, func(w *world) {
+		long := &long{Journal: w.daemon.journal.Journal}
+		w.daemon.journal.Journal = long
+		w.daemon.Shift(2 * time.Hour)
+		w.after(10*compactRetry - time.Second)
+		if n := long.tries.Load(); n != 10 {
+			t.Errorf("in ten minutes it was tried %d times, want 10", n)
+		}
+	})
+}
+
 // long is a journal that seems long, and cannot be made shorter.
 type long struct {
 	journal.Journal

@@ -375,18 +375,24 @@ func (k *Keeper) compactIfLong() {
 	if k.stopped() || !k.rewrite && !isLong(&stats) || !k.compacting.CompareAndSwap(false, true) {
 		return
 	}
+	rewrites := k.rewrite
 	k.rewrite = false
 	present, end := k.present(), k.running.Done()
 	k.busy.Go(func() {
-		defer k.compacting.Store(false)
 		err := k.journal.Compact(stats.LastSeq, entriesOf(present))
-		if err == nil || errors.Is(err, journal.ErrClosed) {
-			return
+		failed := err != nil && !errors.Is(err, journal.ErrClosed)
+		if failed {
+			k.Log.Warn("the journal of jobs cannot be made smaller", "error", err)
+			select {
+			case <-time.After(compactRetry):
+			case <-end:
+			}
 		}
-		k.Log.Warn("the journal of jobs cannot be made smaller", "error", err)
-		select {
-		case <-time.After(compactRetry):
-		case <-end:
+		k.writing.Lock()
+		defer k.writing.Unlock()
+		k.compacting.Store(false)
+		if k.rewrite = k.rewrite || failed && rewrites; k.rewrite { // it has to be done
+			k.compactIfLong()
 		}
 	})
 }
