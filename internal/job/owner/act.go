@@ -120,7 +120,7 @@ func (o *Owner) Happened(e run.Event) (again time.Duration) {
 				o.fail(s, service.Lost, strings.TrimSuffix("its lease has ended: "+e.Why, ": "), nil)
 			}
 		case run.Unstarted, run.Ended:
-			o.ended(s, e.Record, e.Why)
+			o.ended(s, e.Record, e.Why, e.Record.Short || runs.IsShort(e.Err))
 			again = brokenPause // until that is written down, and the run is forgotten
 		}
 		return nil
@@ -260,8 +260,9 @@ func (o *Owner) noteLog(s *owned, path string) {
 }
 
 // ended takes in how a program has ended, as far as its record says it. The minder does
-// not live.
-func (o *Owner) ended(s *owned, record runs.Record, unbegun string) {
+// not live. Short says that the machine was short of something and could not start the
+// program: the service has not failed, and comes again.
+func (o *Owner) ended(s *owned, record runs.Record, unbegun string, short bool) {
 	number, spec, path := s.life.Instance.Number, s.life.Instance.Spec, record.Output
 	why := endOf(record, unbegun)
 	rebooted := record.Boot != "" && record.Boot != o.Boot || record.Shutdown
@@ -272,7 +273,7 @@ func (o *Owner) ended(s *owned, record runs.Record, unbegun string) {
 				return nil
 			}
 			at := o.situation(s, time.Now())
-			f := service.Facts{Expected: rebooted || s.life.MustGo(&at) != ""}
+			f := service.Facts{Expected: short || rebooted || s.life.MustGo(&at) != ""}
 			switch s.life.State {
 			case service.Parked, service.Asleep:
 				f.Expected = true
@@ -290,6 +291,10 @@ func (o *Owner) ended(s *owned, record runs.Record, unbegun string) {
 					service.Took(&l.Took.Stop, time.Since(s.ending))
 				}
 			})
+			if short {
+				s.rests = time.Now().Add(brokenPause)
+				o.set(func() { s.unready = why })
+			}
 			return nil
 		})
 	})

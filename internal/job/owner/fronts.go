@@ -156,7 +156,7 @@ func (o *Owner) connect(name string, st *stream) error {
 // writeFronts writes down which fronts there are.
 func (o *Owner) writeFronts() {
 	if o.write(nil, nil, o.leftovers) != nil {
-		o.runs.After(brokenPause, unwritten{})
+		o.runs.Set(&o.rewriting, time.Now().Add(brokenPause), unwritten{})
 	}
 }
 

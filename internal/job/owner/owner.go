@@ -23,6 +23,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process/runs"
 	"github.com/berth-gpu/berth/internal/text/words"
+	"github.com/berth-gpu/berth/internal/when"
 )
 
 // Options are the options of Open.
@@ -106,6 +107,7 @@ type Owner struct {
 	callsSum   int
 	alarm      time.Time             // when to look again
 	alarms     *run.Timer            // then
+	rewriting  *run.Timer            // when the fronts are written down again
 	shares     map[lease.Key]float64 // by which services wait, as the ledger knows them; never changed, but replaced
 
 	// Whoever decides changes what follows under mu; others read it.
@@ -608,7 +610,7 @@ func runOf(i *service.Instance) run.Run {
 func askFor(l *service.Life) run.Ask {
 	i := l.Instance
 	s := &i.Spec
-	a := run.Ask{Key: keyOf(i), User: s.User, Name: s.Name, Since: i.Asked, Request: api.LeaseRequest{
+	a := run.Ask{Key: keyOf(i), User: s.User, Name: s.Name, Since: when.Of(i.Asked), Request: api.LeaseRequest{
 		ID: i.LeaseID(), Name: s.Name, Service: s.Name, GPUs: max(s.GPUs, 1), Memory: s.Memory.Or(0), Exclusive: i.Whole, GPU: gpu.Ref(l.GPU), Enforce: "auto",
 		Comment: "the program of the service " + s.Name,
 	}}

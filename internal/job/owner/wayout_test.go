@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
@@ -455,6 +456,51 @@ func TestAFrontStartsOnAFullDisk(t *testing.T) {
 			}
 		})
 	})
+}
+
+// However many fronts start on a full disk, berth tries to write them down once at a time.
+func TestManyFrontsStartOnAFullDisk(t *testing.T) {
+	inWorld(t, []service.Spec{spec("a")}, func(t *testing.T, w *world) {
+		w.Set(func() { w.full = true })
+		for range 10 {
+			w.front().kill()
+			pass(time.Second)
+		}
+		w.Set(func() { w.tries = 0 })
+		pass(10 * brokenPause)
+		w.Set(func() {
+			if w.tries > 10 {
+				t.Errorf("in %v it was tried %d times", 10*brokenPause, w.tries)
+			}
+			w.full = false
+		})
+	})
+}
+
+// A service whose program the machine cannot start for want of something has not failed: those
+// who wait have it as soon as that has passed, also if it is not to start again after a failure.
+func TestAServiceThatTheMachineCannotStartYet(t *testing.T) {
+	inWorld(t, []service.Spec{spec("a", func(s *service.Spec) { s.Restart = false })}, func(t *testing.T, w *world) {
+		w.Set(func() { w.short = 3 })
+		asked := w.ask(t.Context(), "a", time.Second)
+		pass(3 * time.Second)
+		if s, _ := w.daemon.Find("a"); s.Failure != nil || !strings.Contains(s.Why, "could not be started") {
+			t.Errorf("it has failed with %+v, or nobody reads why it does not come: %s", s.Failure, s.Why)
+		}
+		answered(t, asked)
+	})
+}
+
+// A service that asks again after the clock was set is as old as it is, and not as the clock
+// said before.
+func TestAgeOfAServiceAfterTheClockWasSet(t *testing.T) {
+	asked, by := time.Now(), 2*time.Hour
+	before := asked.Add(-by) // as the clock said; the second word of a Time is its monotonic reading, which stays
+	(*[2]int64)(unsafe.Pointer(&before))[1] += int64(by)
+	ask := askFor(&service.Life{Instance: &service.Instance{Spec: spec("a"), Asked: before}})
+	if off := ask.Since.Round(0).Sub(asked.Round(0)); off.Abs() > by/2 {
+		t.Errorf("it asks as if it were %v older", -off)
+	}
 }
 
 // A service that is in no settings any more is removed as soon as that can be written down.

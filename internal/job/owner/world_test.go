@@ -39,6 +39,8 @@ type world struct {
 	// Mu guards what follows.
 	disk    []byte
 	full    bool // the disk
+	tries   int  // to write to it while it was full
+	short   int  // minders that cannot start their server for want of something
 	number  int64
 	room    map[string]gpu.MiB // by device
 	leases  map[string]*held
@@ -264,6 +266,7 @@ type disk struct{ d *daemon }
 func (m disk) Save(k kept) error {
 	return m.d.Step(func() (err error) {
 		if m.d.w.full {
+			m.d.w.tries++
 			return errors.New("no space left on device")
 		}
 		m.d.w.disk, err = json.Marshal(k)
@@ -767,6 +770,12 @@ func (w *world) mind(run string, id process.ID) {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
 	name := strings.TrimPrefix(order.Variables[len(order.Variables)-1], "BERTH_SERVICE=")
+	if w.short > 0 {
+		w.short--
+		r.Record.Short = true
+		go w.endRun(id.PID, -1, "")
+		return
+	}
 	w.begun[name]++
 	p := w.script(name, w.begun[name])
 	port, _ := strconv.Atoi(order.Command[1])
