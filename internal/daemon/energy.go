@@ -55,6 +55,7 @@ func (d *Daemon) openUsage(o Options) error {
 	}
 	d.energy.Recall(standing)
 	d.peaks.Recall(standing)
+	d.peaks.Stands = func(l *lease.Lease) bool { return d.ledger.Lease(l.Key(), l.Fence) != nil }
 	d.run("peaks", func(ctx context.Context) { _ = d.peaks.Run(ctx) })       // a failure costs only a guess
 	d.run("archive", func(ctx context.Context) { _ = d.archive.Run(ctx) })   // a failure costs only the archive
 	d.runLast("energy", func(ctx context.Context) { _ = d.energy.Run(ctx) }) // after a failure, sums begin anew

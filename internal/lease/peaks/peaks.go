@@ -148,6 +148,10 @@ func (e *Entry) Asked() gpu.MiB {
 
 // Peaks remembers runs. Use New or Open to make one.
 type Peaks struct {
+	// Stands reports whether a lease has not ended. Set it before anything else; if it is nil,
+	// every lease stands.
+	Stands func(*lease.Lease) bool
+
 	file  *file.State[document]
 	began time.Time // what was measured before is known from the file alone; zero if nothing was
 
@@ -155,7 +159,7 @@ type Peaks struct {
 	entries map[Key]*Entry
 	running map[uint64]use  // by the fence of the lease
 	parents map[uint64]bool // by fence, leases that had children
-	gone    []ended         // leases that ended last, the newest at the end
+	gone    []ended         // measured leases that ended last, the newest at the end
 }
 
 // ended is a lease that has just ended.
@@ -315,7 +319,7 @@ func (p *Peaks) Use(l *lease.Lease, uuid string, measured gpu.MiB, load gpu.Opt[
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	u, known := p.running[l.Fence]
-	if !known && slices.ContainsFunc(p.gone, func(e ended) bool { return e.fence == l.Fence }) {
+	if !known && p.Stands != nil && !p.Stands(l) {
 		return // the sample is from before its end
 	}
 	if !known {
@@ -407,8 +411,10 @@ func (p *Peaks) Ended(l *lease.Lease, drew gpu.Opt[gpu.Watts], now time.Time) gp
 	p.mu.Lock()
 	u := p.running[l.Fence]
 	delete(p.running, l.Fence)
-	p.gone = append(p.gone, ended{l.Fence, u.used()})
-	p.gone = p.gone[max(len(p.gone)-keptGone, 0):]
+	if u.samples > 0 { // leases that no sample has seen take no place of others
+		p.gone = append(p.gone, ended{l.Fence, u.used()})
+		p.gone = p.gone[max(len(p.gone)-keptGone, 0):]
+	}
 	parent := p.parents[l.Fence]
 	delete(p.parents, l.Fence)
 	if l.ParentFence != 0 {

@@ -490,12 +490,27 @@ func TestUsed(t *testing.T) {
 	}
 }
 
+// Whoever takes and returns leases, without using them, hides nothing of what others used.
+func TestLeasesThatNoSampleSawTakeNoPlace(t *testing.T) {
+	p := New()
+	l := held("7", "train", 4096)
+	watch(p, l, 3000, fewSamples)
+	p.Ended(l, gpu.Opt[gpu.Watts]{}, second(4))
+	for range keptGone {
+		p.Ended(held("short", "short", 1), gpu.Opt[gpu.Watts]{}, second(4))
+	}
+	if got := p.Used(l.Fence); got.Peak != 3000 {
+		t.Errorf("of the lease that was measured, %+v is known", got)
+	}
+}
+
 // A lease that has ended is measured no more, whatever comes late, and what an earlier daemon
 // left of one that has ended since is forgotten.
 func TestEndedLeasesAreNotRemembered(t *testing.T) {
 	p := New()
 	l, stands := held("a", "a.py", 4096), held("b", "b.py", 4096)
 	watch(p, stands, 1000, fewSamples)
+	p.Stands = func(asked *lease.Lease) bool { return asked != l }
 	p.Ended(l, gpu.Opt[gpu.Watts]{}, noon)
 	watch(p, l, 1000, fewSamples)
 	if most, samples := p.Most(l.Fence); most != 0 || samples != 0 {
