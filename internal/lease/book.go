@@ -12,6 +12,7 @@ import (
 // is not usable.
 type Book struct {
 	fence    uint64 // of the newest grant
+	ahead    bool   // it is a copy that looks ahead, where processes end with their lease
 	devices  map[string]*device
 	leases   shelf[entry, *entry]
 	grants   grants
@@ -53,10 +54,10 @@ func New() *Book {
 }
 
 // Clone returns a book with the same leases and requests, in which the caller can try
-// what comes next. Both books share them, because leases and requests never change.
+// what comes next: what a lease uses there is free as soon as it ends. Both books share them, because leases and requests never change.
 func (b *Book) Clone() *Book {
 	c := New()
-	c.fence, c.shares = b.fence, b.shares
+	c.fence, c.shares, c.ahead = b.fence, b.shares, true
 	for uuid, d := range b.devices {
 		if d.known {
 			c.SetCapacity(uuid, d.Capacity)

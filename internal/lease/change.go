@@ -159,8 +159,8 @@ func (b *Book) revert(e *Effect) {
 	}
 }
 
-// disown removes a lease as if it had never been granted: what its processes use
-// counts as foreign again.
+// disown removes a lease whose processes may go on: what they use counts as foreign, until
+// the next measurement.
 func (b *Book) disown(e *entry) {
 	b.remove(e)
 	for _, p := range e.places {

@@ -69,6 +69,10 @@ func (r Revoke) apply(b *Book, now time.Time) (Effect, error) {
 
 func (b *Book) end(e *entry, kind Kind, by access.Actor, why string, now time.Time) Effect {
 	waited := e.settleInto(b)
-	b.remove(e)
+	if b.ahead {
+		b.remove(e)
+	} else {
+		b.disown(e)
+	}
 	return Effect{Kind: kind, Time: now, Before: e.lease, Request: waited, By: by, Why: why}
 }

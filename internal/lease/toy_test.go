@@ -370,6 +370,9 @@ func (h *history) follow(e Effect) {
 		h.toy.leases[e.After.Key()] = toyLease{*e.After, old.measured}
 		h.toy.fence = max(h.toy.fence, e.After.Fence)
 	case e.Before != nil:
+		for uuid, m := range h.toy.leases[e.Before.Key()].measured { // its processes may go on
+			h.toy.foreign[uuid] += m
+		}
 		delete(h.toy.leases, e.Before.Key())
 	}
 }

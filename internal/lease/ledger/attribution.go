@@ -225,16 +225,6 @@ func (s *state) recharge() {
 	s.stale = false
 }
 
-// disown makes what was charged to a lease on a device foreign.
-func (s *state) disown(o *observed, k lease.Key) {
-	if measured := o.owned[k]; measured > 0 {
-		sum, _ := s.book.Sum(o.Device.UUID)
-		s.book.ObserveForeign(o.Device.UUID, sum.Foreign+measured)
-		o.stale = true
-	}
-	delete(o.owned, k)
-}
-
 // attribute charges the memory that was last measured on a device: to the leases whose
 // processes use it, and the rest, with that of the driver, as foreign.
 func (s *state) attribute(o *observed) {

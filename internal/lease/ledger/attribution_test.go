@@ -98,3 +98,30 @@ func TestBatchWithALeaseOverMemoryInUse(t *testing.T) {
 		k.expect(20, 80, 0, 0)
 	})
 }
+
+// What the processes of a lease use is not free when it ends, also in the batch that granted
+// the lease over them: they may go on.
+func TestAdoptedAndReleasedInOneBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.cast = cast{first: runs(1, "a")}
+		k := w.start(t)
+		k.device(0, 100, used(first, 60))
+		holder := user(1)
+		holder.PID, holder.Start, holder.Boot = first, 1, k.boot
+		k.seat <- struct{}{} // so that all calls are in one batch
+		for _, act := range []func() error{
+			func() error { _, err := k.Adopt(t.Context(), Adoption{ID: "a", Holder: holder, By: by(1)}); return err },
+			func() error { _, err := k.Release(t.Context(), byID("a"), 0, by(1)); return err },
+			func() error { _, err := k.Acquire(t.Context(), want("b", 90, of(2))); return err },
+		} {
+			go func() { _ = act() }() // nobody has an answer in time
+			synctest.Wait()
+		}
+		<-k.seat
+		synctest.Wait()
+		if sum := k.Sum(dev(0)); sum.Available() != 40 || len(k.leases()) > 0 {
+			t.Errorf("%s are left, and %v stand, where a process uses 60 of 100", sum.Available(), k.leases())
+		}
+	})
+}

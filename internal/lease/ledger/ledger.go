@@ -283,7 +283,8 @@ func (s *state) reflect(e *lease.Effect, sign int) {
 		s.snapshot.AddLeases(subject.Holder.Service, p.GPU, come)
 		if o := s.devices[p.GPU]; o != nil && e.MovesUse() {
 			if come < 0 {
-				s.disown(o, subject.Key())
+				o.stale = o.stale || o.owned[subject.Key()] > 0 // the book has made that foreign
+				delete(o.owned, subject.Key())
 			}
 			o.stale = o.stale || s.concerns(o, subject) || e.ChangesKin() && s.concerns(o, e.Before)
 			s.stale = s.stale || o.stale
