@@ -127,7 +127,7 @@ func (l *Ledger) answer(r *lease.Request, now time.Time) (Found, *waiter, error)
 	if held != nil {
 		found, err := l.adjust(held, r, now)
 		if err == nil {
-			l.holders.backlog.keep(held)
+			l.regained = append(l.regained, held)
 		}
 		return found, nil, err
 	}

@@ -206,6 +206,28 @@ func TestLeaseOfARunThatIsToBeReleased(t *testing.T) {
 	})
 }
 
+// An answer that the journal refuses keeps no lease: nobody has it.
+func TestLeaseThatIsToBeReleasedAfterARefusedAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		k := w.start(t)
+		k.device(0, 100)
+		ask := want("named", 40, repeated, ttl(time.Hour))
+		held := k.grant(ask)
+		w.fail(errBroken, false)
+		if err := k.GiveBack(held.Key(), held.Fence, "it was not handed over"); err != nil {
+			t.Fatal(err)
+		}
+		k.refused(ask)
+		w.fail(nil, false)
+		time.Sleep(2 * retry)
+		synctest.Wait()
+		if left := k.leases(); len(left) > 0 {
+			t.Errorf("%v stand, and nobody has them", left)
+		}
+	})
+}
+
 // A lease that is about to end, or whose memory is not on its devices, answers nobody but the
 // program of berth's own that it is for, and no child takes memory of it.
 func TestLeasesThatNobodyMayCountOn(t *testing.T) {

@@ -42,10 +42,12 @@ func (h *holders) endLater(o overdue) {
 	}
 }
 
-// keep drops the release of a lease that is the answer of a later request. The caller holds
+// keep drops the releases of leases that are the answers of later requests. The caller holds
 // mu.
-func (b *backlog) keep(held *lease.Lease) {
-	maps.DeleteFunc(b.ends, func(o overdue, _ bool) bool { return o.lease == held.Key() && o.fence == held.Fence })
+func (b *backlog) keep(regained []*lease.Lease) {
+	maps.DeleteFunc(b.ends, func(o overdue, _ bool) bool {
+		return slices.ContainsFunc(regained, func(held *lease.Lease) bool { return o.lease == held.Key() && o.fence == held.Fence })
+	})
 }
 
 // releaseLater has the clerk release the leases of a process that has ended.

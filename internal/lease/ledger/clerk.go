@@ -278,7 +278,7 @@ func (l *Ledger) attempt(batch []*call, then func(now time.Time)) error {
 	if set != 0 {
 		l.shift(set)
 	}
-	l.effects = l.effects[:0]
+	l.effects, l.regained = l.effects[:0], l.regained[:0]
 	l.do(l.do(batch, now), now)
 	if then != nil {
 		then(now)
@@ -307,9 +307,10 @@ func (l *Ledger) attempt(batch []*call, then func(now time.Time)) error {
 		l.mu.Unlock()
 		return err
 	}
-	if ends {
+	if ends || len(l.regained) > 0 {
 		l.mu.Lock()
 		l.pending = nil
+		l.holders.backlog.keep(l.regained)
 		l.mu.Unlock()
 	}
 	l.note(effects)

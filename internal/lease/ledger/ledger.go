@@ -125,9 +125,10 @@ type Ledger struct {
 	ends     []int // of the entries in buffer
 	group    [][]byte
 	chosen   []string
-	restless bool      // something must be tried again soon
-	more     bool      // serve may grant more; see mostLooked
-	refused  time.Time // when the audit log last took nothing; zero if it has taken something since, or may
+	regained []*lease.Lease // of the batch at hand: leases that are the answers of later requests
+	restless bool           // something must be tried again soon
+	more     bool           // serve may grant more; see mostLooked
+	refused  time.Time      // when the audit log last took nothing; zero if it has taken something since, or may
 
 	round      round // read without mu, which a stuck clerk may hold for ever
 	compacting atomic.Bool
