@@ -140,7 +140,7 @@ func (x *adopting) admit() error {
 // see finds what the process and its descendants use under no lease yet.
 func (x *adopting) see() {
 	for _, uuid := range slices.Sorted(maps.Keys(x.l.devices)) {
-		if x.GPU != "" && x.GPU != uuid || x.l.devices[uuid].Device.Cut() != "" { // its instances list the process too
+		if x.GPU != "" && x.GPU != uuid || !x.l.devices[uuid].Leasable() { // of one that is cut, the instances list the process too
 			continue
 		}
 		here := x.l.standing.holdings(uuid)

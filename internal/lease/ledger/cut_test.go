@@ -70,6 +70,16 @@ func TestInstanceThatIsRemoved(t *testing.T) {
 		if sum := k.Sum(dev(0)); sum.MaxPipelines != 4 {
 			t.Errorf("the one that is left has %d slots, of 4 CPUs", sum.MaxPipelines)
 		}
+		pid := child(t).Process.Pid
+		k.device(1, 600, used(pid, 100))
+		k.device(1, 600, removed, func(o *placement.Observation) { o.Sample = nil })
+		holder, err := k.HolderOf(pid, access.Daemon(), lease.Holder{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l, err := k.Adopt(t.Context(), Adoption{ID: "a", Holder: holder}); !errors.Is(err, ErrNotSeen) {
+			t.Errorf("a process on it is adopted with %+v, %v", l, err)
+		}
 		k.device(1, 600)
 		k.grant(want("large", 500))
 	})
