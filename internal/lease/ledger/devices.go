@@ -66,6 +66,10 @@ func (s *state) forget(o *observed, which iter.Seq[*usedBy]) {
 // most returns how much memory of a device could be leased if nobody held any.
 func (o *observed) most(sum lease.Sum) gpu.MiB { return sum.Ceiling() - o.driver.Or(0) }
 
+// ever returns how much memory of a device could be leased at some time. What fits now does,
+// also where processes that do not tell their memory hide how little the driver uses.
+func (o *observed) ever(sum lease.Sum) gpu.MiB { return max(o.most(sum), sum.Available()) }
+
 // recount computes the capacity of every device again.
 func (s *state) recount() {
 	for uuid := range s.devices {
@@ -120,7 +124,7 @@ func (s *state) refresh(uuid string) {
 	}
 	sum, _ := s.book.Sum(uuid)
 	s.snapshot.Update(uuid, placement.Use{
-		Available: sum.Available(), Ceiling: max(o.most(sum), sum.Available()), // what fits now fits at some time
+		Available: sum.Available(), Ceiling: o.ever(sum),
 		Active: sum.Active, Usable: sum.Usable, MaxPipelines: sum.MaxPipelines, Leases: sum.Leases, Held: sum.Leased + sum.Overuse, Alone: sum.Alone > 0,
 		Recent: o.recent, Warmth: o.Warmth, State: o.State, Reason: o.Reason, Closed: o.Shut(), Slower: o.Slower,
 	})

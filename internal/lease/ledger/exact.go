@@ -87,5 +87,5 @@ func (s *state) target(uuid string) (placement.Target, bool) {
 		return placement.Target{}, false
 	}
 	sum, _ := s.book.Sum(uuid)
-	return placement.Target{Observation: &o.Observation, Sum: sum, Most: o.most(sum)}, true
+	return placement.Target{Observation: &o.Observation, Sum: sum, Most: o.ever(sum)}, true
 }

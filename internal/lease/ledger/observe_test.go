@@ -92,6 +92,16 @@ func TestWhatFitsNowFitsAtSomeTime(t *testing.T) {
 		k.device(0, 100, sum(40))
 		k.device(0, 100, used(child(t).Process.Pid, 0), sum(10), func(o *placement.Observation) { o.Sample.Processes[0].Memory = gpu.Opt[gpu.MiB]{} })
 		k.grant(want("a", 80, at(dev(0))))
+		k.give("a", 1)
+		k.grant(exact("b", []lease.Part{{GPU: dev(0), Memory: 80}}))
+		k.give("b", 1)
+		k.grant(want("grows", 30, at(dev(0))))
+		k.grant(want("short", 20, at(dev(0)), timed(time.Hour)))
+		k.queue(t.Context(), want("ahead", 55, at(dev(0)), of(2), wait(time.Hour)))
+		resize := (*placement.ResizeError)(nil)
+		if _, err := k.Resize(t.Context(), byID("grows"), 0, 61, by(1), nil, 0); !errors.As(err, &resize) || !resize.Ever {
+			t.Errorf("to grow into what is free is refused with %v", err)
+		}
 	})
 }
 

@@ -148,7 +148,7 @@ func (s *state) grow(held *lease.Lease, p lease.Part, memory gpu.MiB, limits *le
 	refusal := &placement.ResizeError{Lease: held, GPU: p.GPU, Asked: memory, Most: p.Memory, Why: err}
 	if o := s.devices[p.GPU]; o != nil {
 		sum, _ := s.book.Sum(p.GPU)
-		refusal.Ever = memory <= o.most(sum)
+		refusal.Ever = memory <= o.most(sum) || more <= sum.Available()
 	}
 	noFit, queued := (*placement.NoFitError)(nil), (*placement.QueuedError)(nil)
 	switch base := memory - more; { // the memory that it takes already

@@ -13,7 +13,7 @@ import (
 type Target struct {
 	*Observation
 	lease.Sum
-	Most gpu.MiB // memory that could be leased if nobody held anything
+	Most gpu.MiB // memory that could be leased at some time
 }
 
 // ExactError refuses a request that says exactly what it wants on each device.
