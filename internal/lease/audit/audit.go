@@ -128,7 +128,7 @@ func (l *Log) ready(now time.Time) error {
 	case l.file.Stands():
 		return nil
 	case l.file != nil:
-		l.expect, l.checked = l.newest, false
+		l.expect, l.checked, l.end = l.newest, false, nil
 		l.close()
 	}
 	return l.open(now)

@@ -259,11 +259,21 @@ func TestTamperingWhileItRuns(t *testing.T) {
 		"removed":  os.Remove,
 		"replaced": func(path string) error { return os.Rename(path, path+".old") },
 		"cut":      func(path string) error { return os.Truncate(path, 10) },
+		"exchanged since the start": func(path string) error { // for one of the same length
+			text, err := os.ReadFile(path)
+			if err = errors.Join(err, os.Remove(path)); err != nil {
+				return err
+			}
+			return os.WriteFile(path, bytes.ReplaceAll(text, []byte("lease-1"), []byte("lease-7")), 0o600)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			w := newWorld(t, file.Dir(dir))
 			w.records(2)
+			if name == "exchanged since the start" {
+				w.reopen()
+			}
 			if err := tamper(filepath.Join(dir, CurrentName)); err != nil {
 				t.Fatal(err)
 			}
