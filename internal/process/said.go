@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // The variables by which berth knows the programs that it has started.
@@ -63,7 +65,24 @@ func (t Table) hear(id ID, uid int) (Said, bool) {
 	if id.PID > lastPID {
 		return Said{}, true
 	}
-	return reading.ask(source{t.root, id}, uid)
+	return reading.ask(source{t.root, id}, t.accountable(id.PID, uid))
+}
+
+// accountable returns the user to whom a process of a user is counted. In user namespaces one
+// user has thousands of user ids: there it is the one who made the outermost of them.
+func (t Table) accountable(pid, uid int) int {
+	space, err := unix.Open(t.file(pid, "ns/user"), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	for err == nil {
+		parent, outermost := unix.IoctlRetInt(space, unix.NS_GET_PARENT)
+		if outermost == nil {
+			if owner, err := unix.IoctlGetUint32(space, unix.NS_GET_OWNER_UID); err == nil {
+				uid = int(owner)
+			}
+		}
+		_ = unix.Close(space)
+		space, err = parent, outermost
+	}
+	return uid
 }
 
 // source is where a reader reads.

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"runtime"
 	"slices"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -81,6 +83,29 @@ func TestSilentProcessesOfOneUser(t *testing.T) {
 		if said, answered := rs.ask(source{table.root, id}, uid); answered != want || (said.variables["BERTH_LEASE"] == "a") != want {
 			t.Errorf("a process of user %d answers %v: %v", uid, answered, said)
 		}
+	}
+}
+
+// A process in a user namespace is counted to the user who made that, whatever user ids it has
+// there.
+func TestWhoIsAccountableForAProcess(t *testing.T) {
+	table, own := Proc(), os.Getuid()
+	if uid := table.accountable(os.Getpid(), own); uid != own {
+		t.Errorf("this process is counted to %d, want %d", uid, own)
+	}
+	inside := exec.Command("cat")
+	inside.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER}
+	ends, err := inside.StdinPipe()
+	if err == nil {
+		err = inside.Start()
+	}
+	if err != nil {
+		t.Skip(err) // not everybody may make one
+	}
+	defer func() { _ = ends.Close(); _ = inside.Wait() }()
+	const other = 100_005 // as one of a range of user ids
+	if uid := table.accountable(inside.Process.Pid, other); uid != own {
+		t.Errorf("one in a namespace of this user is counted to %d, want %d", uid, own)
 	}
 }
 
