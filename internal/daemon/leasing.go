@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -122,7 +123,7 @@ func (d *Daemon) leasing(c config.Config) quota.Settings {
 			Preferred: s.PreferredDevice, Match: match(s.Match),
 			Service: quota.Service{
 				Name: name, Together: s.Affinity == "together", MinMemory: s.MinMemory.Or(0), MaxMemory: s.MaxMemory.Or(0), Priority: s.Priority,
-				Quota: lease.Usage{Memory: s.Quota.Memory.Or(0), Slots: s.Quota.Slots.Or(0)}, Users: withProgram(s),
+				Quota: lease.Usage{Memory: s.Quota.Memory.Or(0), Slots: s.Quota.Slots.Or(0)}, Users: withProgram(s), Nameless: d.nameless,
 				Parkable: s.MayPark(), Unshared: s.Parkable == "unshared", Shrinkable: s.Shrinkable == "true",
 			},
 		}
@@ -135,6 +136,11 @@ func (d *Daemon) leasing(c config.Config) quota.Settings {
 			return quota.DeviceSettings{Limit: d.MemoryLimit.Or(0), Reserve: d.MemoryReserve, MaxPipelines: d.MaxPipelines.Or(0), Extra: d.ExtraSlots}
 		},
 	}
+}
+
+// nameless reports whether the user database has said that a user has no name.
+func (d *Daemon) nameless(uid int) bool {
+	return d.users.Settled(uid) && d.users.Now(uid) == strconv.Itoa(uid) // in this order: the answer may come in between
 }
 
 // withProgram returns the users who may lease in the name of a service: those that the

@@ -133,7 +133,7 @@ func (x *adopting) admit() error {
 		return err
 	}
 	service := x.l.settings.Services[x.Holder.Service]
-	_, err := quota.Admit(quota.Service{Name: x.Holder.Service, Users: service.Users}, lease.Request{Holder: x.Holder}, lease.Usage{})
+	_, err := quota.Admit(quota.Service{Name: x.Holder.Service, Users: service.Users, Nameless: service.Nameless}, lease.Request{Holder: x.Holder}, lease.Usage{})
 	return err
 }
 

@@ -24,6 +24,10 @@ type Service struct {
 	Users     []string    // who may ask in its name; empty means everybody
 	Together  bool        // its leases go on one device rather than on different ones
 
+	// Nameless reports whether the user database has said that a user has no name; nil if it is
+	// not asked.
+	Nameless func(uid int) bool
+
 	Parkable   gpu.Opt[bool] // whether its leases may be parked; absent means as the request says
 	Unshared   bool          // whether the processes of a lease share no GPU memory
 	Shrinkable bool          // whether berth may shrink its leases to what they use
@@ -106,13 +110,13 @@ func Admit(s Service, r lease.Request, used lease.Usage) (lease.Request, error) 
 }
 
 // Serves returns an error if a user may not ask in the name of the service. The error passes
-// for a user who has the user id for a name: the user database may not answer.
+// for a user who has the user id for a name, unless the user database knows no other.
 func (s *Service) Serves(h lease.Holder) error {
 	user := h.User
 	switch {
 	case len(s.Users) == 0 || slices.Contains(s.Users, user):
 		return nil
-	case h.UID != lease.NoUID && user == strconv.Itoa(h.UID):
+	case h.UID != lease.NoUID && user == strconv.Itoa(h.UID) && (s.Nameless == nil || !s.Nameless(h.UID)):
 		return later.Because(&AdmitError{
 			Service: s.Name, Err: ErrUnnamed,
 			Text: fmt.Sprintf("its users are %s, and the user database has not said who user %s is", strings.Join(s.Users, ", "), user),

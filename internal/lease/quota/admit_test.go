@@ -17,7 +17,7 @@ func alice() lease.Holder {
 }
 
 func TestAdmit(t *testing.T) {
-	render := Service{Name: "render", MinMemory: 20, MaxMemory: 60, Priority: 3, Quota: lease.Usage{Memory: 100, Slots: 4}, Users: []string{"alice", "carol"}}
+	render := Service{Name: "render", MinMemory: 20, MaxMemory: 60, Priority: 3, Quota: lease.Usage{Memory: 100, Slots: 4}, Users: []string{"alice", "carol"}, Nameless: func(uid int) bool { return uid == 2000 }}
 	base := lease.Request{ID: "a", Holder: alice(), GPUs: 1, Memory: 30, Slots: 1}
 	cases := []struct {
 		name  string
@@ -34,6 +34,7 @@ func TestAdmit(t *testing.T) {
 		{"at the maximum", func(r *lease.Request) { r.Memory = 60 }, lease.Usage{}, nil, false, ""},
 		{"a stranger", func(r *lease.Request) { r.Holder.User = "mallory" }, lease.Usage{}, ErrUser, false, "service render: user mallory is not one of its users (alice, carol)"},
 		{"one whose name is not known", func(r *lease.Request) { r.Holder.User = "1000" }, lease.Usage{}, ErrUnnamed, false, "service render: its users are alice, carol, and the user database has not said who user 1000 is"},
+		{"one who has no name", func(r *lease.Request) { r.Holder.User, r.Holder.UID = "2000", 2000 }, lease.Usage{}, ErrUser, false, "service render: user 2000 is not one of its users (alice, carol)"},
 		{"modest", func(r *lease.Request) { r.Priority = -2 }, lease.Usage{}, nil, false, ""},
 		{"pushing", func(r *lease.Request) { r.Priority = 9 }, lease.Usage{}, nil, false, "priority lowered from 9 to the service's 3"},
 		{"raised and pushing", func(r *lease.Request) { r.Memory, r.Priority = 5, 9 }, lease.Usage{}, nil, false, "raised from 5 MiB to the service's minimum of 20 MiB; priority lowered from 9 to the service's 3"},
