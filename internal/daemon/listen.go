@@ -129,14 +129,17 @@ func (d *Daemon) tellListening(have string, trouble error) {
 		e.Severity, e.Text = gpu.Note, "The daemon listens on "+have+" now."
 	} else {
 		d.listening.Store(nil)
-		if d.unheard.Load() != nil { // it is told, and nobody looks every second for who has the port
+		const taken = " has that port"
+		told, why := d.unheard.Load(), trouble.Error()
+		if errors.Is(trouble, syscall.EADDRINUSE) {
+			if told != nil && strings.HasSuffix(*told, taken) { // nobody looks every second for who has it
+				return
+			}
+			why = fmt.Sprintf("listen on %s: %s%s", d.settings.load().Config.Daemon.Listen, d.holderOfPort(), taken)
+		}
+		if d.unheard.Store(&why); told != nil {
 			return
 		}
-		why := trouble.Error()
-		if errors.Is(trouble, syscall.EADDRINUSE) {
-			why = fmt.Sprintf("listen on %s: %s has that port", d.settings.load().Config.Daemon.Listen, d.holderOfPort())
-		}
-		d.unheard.Store(&why)
 		e.Severity = gpu.Warning
 		e.Text = gpu.Printable(why, 1024) + ". The Unix socket serves, and the daemon tries again until it listens there, too. Choose another address with daemon.listen, or none."
 		e.Public = "The daemon does not have its address on TCP. The Unix socket serves."

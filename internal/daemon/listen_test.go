@@ -207,4 +207,8 @@ func TestTheHolderOfThePortIsLookedForOnce(t *testing.T) {
 	if why := d.unheard.Load(); why == nil || *why != told {
 		t.Errorf("the reason is %v", why)
 	}
+	d.tellListening("", syscall.EADDRNOTAVAIL) // it tells nobody again
+	if why := d.unheard.Load(); why == nil || *why != syscall.EADDRNOTAVAIL.Error() {
+		t.Errorf("the address is gone, and the reason is %v", *why)
+	}
 }
