@@ -69,14 +69,22 @@ func (d *Daemon) awaitRules(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+		c := d.settings.load().Config
+		hold, err := d.readRules(config.Config{}, c, false) // without the lock: a file may be where a read hangs
+		if err != nil {
+			continue
+		}
 		d.settings.changing.Lock()
-		if d.alerts.Lacks() {
-			if hold, err := d.readRules(config.Config{}, d.settings.load().Config, false); err == nil {
-				hold()
-			}
+		if d.alerts.Lacks() && sameRules(c, d.settings.load().Config) {
+			hold()
 		}
 		d.settings.changing.Unlock()
 	}
+}
+
+// sameRules reports whether two configurations name the same rules.
+func sameRules(a, b config.Config) bool {
+	return reflect.DeepEqual(a.Alerts, b.Alerts) && a.Past.Store == b.Past.Store
 }
 
 // told reports whether the event about the state of a device has said what an alert with
@@ -150,7 +158,7 @@ func (d *Daemon) noAlerts() string {
 // again is true. It returns a function that puts them into force. If there is a mistake,
 // nothing changes. A daemon that only looks reads none.
 func (d *Daemon) readRules(before, after config.Config, again bool) (hold func(), err error) {
-	if d.alerts == nil || !again && reflect.DeepEqual(before.Alerts, after.Alerts) && before.Past.Store == after.Past.Store {
+	if d.alerts == nil || !again && sameRules(before, after) {
 		return func() {}, nil
 	}
 	groups, err := rulesOf(after, d.warn)

@@ -137,7 +137,12 @@ func TestRulesThatCannotBeReadAtTheStart(t *testing.T) {
 		if err := os.WriteFile(rules, []byte(alwaysHot), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		d.settings.changing.Lock() // does not keep it from reading, and reading keeps nobody from that
 		time.Sleep(2 * time.Minute)
+		if err := os.Remove(rules); err != nil {
+			t.Fatal(err)
+		}
+		d.settings.changing.Unlock()
 		synctest.Wait()
 		if list := d.alerts.Groups(); !slices.ContainsFunc(list, func(g alert.GroupState) bool { return g.Name == "mine" }) {
 			t.Errorf("%d groups are evaluated, and the one of the file is not", len(list))
