@@ -13,6 +13,8 @@ import (
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/device"
+	"github.com/berth-gpu/berth/internal/job/run"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -135,6 +137,44 @@ func TestALeaseThatStoodIsHandedOverWhole(t *testing.T) {
 	if l, err := o.Leases.Acquire(t.Context(), by, w.LeaseRequest); codeOf(err) != isolationUnavailable {
 		t.Errorf("a process that cannot be moved gets %+v, %v", l, err)
 	}
+}
+
+// The minder of a run is isolated on the devices of the lease, whatever else the machine has.
+func TestARunIsIsolatedOnTheDevicesOfItsLease(t *testing.T) {
+	o := openWith(t, "2xh200", func(b device.Backend) device.Backend { return firstOfNVIDIA{b} })
+	g := &groups{enclosed: map[uint64][]int{}}
+	o.parts.Groups, o.parts.Config = g, gpuConfig(config.GPU{Context: 500})
+	o.remake()
+	if _, err := o.Leases.Acquire(t.Context(), self(t), api.LeaseRequest{Binding: "named", ID: "other", GPUs: 1, GPU: "1", Exclusive: true}); err != nil {
+		t.Fatal(err)
+	}
+	k := lease.Key{Owner: lease.Holder{UID: 1000, User: "ada"}.Owner(), ID: "train-1", Run: lease.Run{Kind: lease.OfJob, Number: 1}}
+	ask := run.Ask{Key: k, User: "ada", Name: "train", Request: api.LeaseRequest{ID: k.ID, Memory: 1000, Enforce: "watchdog"}}
+	granted, err := (runLeases{o.Leases}).Acquire(t.Context(), ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.parts.Config = gpuConfig(config.GPU{Context: 500, Isolation: "cgroup"}) // since the grant
+	o.remake()
+	minder, err := o.parts.Processes.Identify(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	handed, err := (runLeases{o.Leases}).Hand(t.Context(), ask, granted.Fence, minder)
+	if err != nil || handed.IsolatedBy != "cgroup" || !slices.Equal(g.enclosed[granted.Fence], []int{0}) {
+		t.Errorf("its minder gets %+v, %v, isolated on %v", handed, err, g.enclosed)
+	}
+}
+
+// firstOfNVIDIA lets the first simulated device be a whole one of NVIDIA.
+type firstOfNVIDIA struct{ device.Backend }
+
+func (n firstOfNVIDIA) Scan(ctx context.Context) ([]device.Device, error) {
+	all, err := n.Backend.Scan(ctx)
+	if len(all) > 0 {
+		all[0] = whole{all[0]}
+	}
+	return all, err
 }
 
 // What a caller did not wait for is overwritten when the caller asks again.

@@ -107,11 +107,15 @@ func (l runLeases) Hand(ctx context.Context, a run.Ask, fence uint64, minder pro
 // equipRun returns a lease that is bound to a minder with what a launcher needs. What was
 // granted is in the lease: it is not chosen again, by settings that may have changed.
 func (d *Leases) equipRun(ctx context.Context, bound *lease.Lease, w *wish) (api.Lease, error) {
-	choice, err := d.where(w)
-	if err != nil {
-		return api.Lease{}, err
+	var devices []gpu.Device
+	for _, p := range bound.Parts {
+		found, err := d.devices.Find(p.GPU)
+		if err != nil {
+			return api.Lease{}, err
+		}
+		devices = append(devices, found.Device)
 	}
-	isolation, err := d.equip.isolation(w, lease.ByProcess, choice.named)
+	isolation, err := d.equip.isolation(w, lease.ByProcess, devices)
 	if err != nil {
 		return api.Lease{}, err
 	}

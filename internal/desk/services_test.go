@@ -338,9 +338,9 @@ func TestTheLeaseOfAService(t *testing.T) {
 		t.Fatal(err)
 	}
 	lost := ask
-	lost.Request.GPU = "GPU-that-is-not-found-yet"
+	lost.Request.Isolation = "cgroup" // and there are no control groups
 	if _, err := l.Hand(t.Context(), lost, granted.Fence, self); !later.Passes(err) || errors.Is(err, runs.ErrNoLease) {
-		t.Errorf("a device that is not there yet: %v", err)
+		t.Errorf("what cannot be isolated now: %v", err)
 	}
 	unclaimed := lost // an earlier berth has granted it, and the disk is full since
 	unclaimed.Key.Run = lease.Run{Kind: lease.OfService, Number: 1}
