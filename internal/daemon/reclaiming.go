@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/desk"
@@ -36,10 +37,10 @@ type orphanage struct {
 // List returns the processes that use devices although their leases have ended.
 func (o orphanage) List() (list []reclaim.Orphan) {
 	for _, stray := range o.strays.Orphans().Orphans {
-		id, found := o.identify(stray)
 		r, known := o.monitor.Find(stray.GPU)
+		id, found := o.identify(stray, r.Device.Path)
 		if !found || !known {
-			continue // it has ended, or has got a lease
+			continue // it has ended, has got a lease, or has closed the device
 		}
 		orphan := reclaim.Orphan{
 			On: r.Device, UID: lease.NoUID,
@@ -53,15 +54,16 @@ func (o orphanage) List() (list []reclaim.Orphan) {
 	return list
 }
 
-// identify returns the full identity of a stray, of which only the pid is known.
-func (o orphanage) identify(stray api.Stray) (process.ID, bool) {
+// identify returns the full identity of a stray, of which only the pid is known. One that no
+// device lists must have the file of its device open now: the list may be old.
+func (o orphanage) identify(stray api.Stray, path string) (process.ID, bool) {
 	for _, p := range o.ledger.Processes(stray.GPU) {
 		if p.Line[0].PID == stray.PID && p.Lease == nil && p.Ended == stray.Lease {
 			return p.Line[0], true
 		}
 	}
-	ended, line := o.ledger.Orphan(stray.PID) // no device lists the stray
-	if ended == "" || ended != stray.Lease {
+	ended, line := o.ledger.Orphan(stray.PID)
+	if ended == "" || ended != stray.Lease || !slices.Contains(slices.Collect(o.processes.OpenFiles(stray.PID)), path) {
 		return process.ID{}, false
 	}
 	return line[0], true

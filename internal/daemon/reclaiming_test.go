@@ -141,6 +141,24 @@ optimization: {orphans: end}
 services: {batch: {shrinkable: "true"}}
 `
 
+// A process that has closed its device since somebody looked is not taken for an orphan of it.
+func TestAnOrphanHasItsDeviceOpen(t *testing.T) {
+	m := startMachine(t, "sim:1xl4", batchService)
+	pid, _ := m.program(api.LeaseRequest{ID: "old", Memory: 400, GPU: "0"})
+	if _, err := m.c.Release(t.Context(), "old", 0); err != nil {
+		t.Fatal(err)
+	}
+	stray := api.Stray{GPU: "SIM-l4-0", PID: pid, Lease: "old"} // that no device lists
+	for file := range m.d.processes.OpenFiles(pid) {
+		if _, found := (orphanage{Daemon: m.d}).identify(stray, file); !found {
+			t.Errorf("it has %s open, and is not found", file)
+		}
+	}
+	if _, found := (orphanage{Daemon: m.d}).identify(stray, "/dev/nvidia0"); found {
+		t.Error("it does not have its device open, and may be ended")
+	}
+}
+
 // An optimization on simulated devices with real programs: each rung does its part,
 // and a dry run does nothing.
 func TestOptimization(t *testing.T) {
