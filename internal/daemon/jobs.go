@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access/users"
+	"github.com/berth-gpu/berth/internal/desk"
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/inventory"
 	"github.com/berth-gpu/berth/internal/file/journal"
@@ -77,14 +78,10 @@ func (d *Daemon) openPrograms(o Options, name string) (p programs, err error) {
 
 // jobLimits returns how many jobs a user may have. With jobs: off, no task begins.
 func (d *Daemon) jobLimits(uid int, user string) keeper.Limits {
-	rules := d.limits.Load()
-	subject := lease.Subject{Owner: lease.Owner{UID: uid}}
-	if rules.Grouped() {
-		_, groups, known := d.users.Account(user)
-		subject.Groups, subject.Sure = groups, known && groups != nil
+	limits, unsure := desk.LimitsOf(d.users, d.limits.Load(), uid, user)
+	return keeper.Limits{
+		Running: limits.RunningJobs.Opt, Waiting: limits.WaitingJobs.Opt, Passing: later.Passes(unsure), Off: d.settings.config().Jobs == "off",
 	}
-	limits := rules.Of(subject)
-	return keeper.Limits{Running: limits.RunningJobs.Opt, Waiting: limits.WaitingJobs.Opt, Off: d.settings.config().Jobs == "off"}
 }
 
 // accountOf looks up the user of a job, for its minder.

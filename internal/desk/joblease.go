@@ -33,7 +33,7 @@ func (l jobLeases) Signal(k lease.Key, fence uint64, minder int, name string) {
 	if !known || held == nil {
 		return
 	}
-	mandate := kinship.MandateOf(l.leases.people.asUser(held.Holder.UID, held.Holder.User, held.Holder.Name).Actor)
+	mandate := kinship.MandateOf(asUser(held.Holder.UID, held.Holder.User))
 	for _, id := range l.leases.ledger.Members(k, fence) {
 		if id.PID == minder { // it has to see how they end
 			continue

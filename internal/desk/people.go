@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -20,6 +21,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/text/words"
+	"github.com/berth-gpu/berth/internal/when/later"
 )
 
 // People are those who use this machine: who they are, and what they may have.
@@ -160,27 +162,25 @@ func (d *People) limitsOf(by *Caller, h lease.Holder) *lease.Limits {
 	return &rules.Of(subject).Limits
 }
 
-// asUser returns a user of this machine as a caller for whom the daemon runs a program.
-// The limits are those of the user, and the groups those of the user database.
-func (d *People) asUser(uid int, user, name string) Caller {
-	by := Caller{
-		Actor:  access.Actor{User: user, UID: uid, Door: access.Socket, Role: access.User},
-		Holder: lease.Holder{UID: uid, User: user, Name: name},
-	}
-	limits := *d.limitsOfUser(uid, user)
-	limits.Limits = *limits.OfProgram()
-	by.Limits = &limits
-	return by
+// asUser returns a user of this machine as one for whom the daemon runs a program.
+func asUser(uid int, user string) access.Actor {
+	return access.Actor{User: user, UID: uid, Door: access.Socket, Role: access.User}
 }
 
-// limitsOfUser returns what a user of this machine may have.
-func (d *People) limitsOfUser(uid int, user string) *quota.Limits {
-	subject, rules := lease.Subject{Owner: lease.Owner{UID: uid}}, d.limits.Load()
+// LimitsOf returns what a user of this machine may have, with the groups that the user
+// database names. If it names none, the limits are the strictest that any group could give,
+// and the error says why: it passes, unless nobody has the name. What cannot be taken back,
+// such as the end of a job, is not decided by such limits.
+func LimitsOf(names *users.Names, rules *quota.Rules, uid int, user string) (*quota.Limits, error) {
+	subject, err := lease.Subject{Owner: lease.Owner{UID: uid}}, error(nil)
 	if rules.Grouped() {
-		_, groups, known := d.users.Account(user)
-		subject.Groups, subject.Sure = groups, known && groups != nil
+		_, subject.Groups, err = names.AccountOf(user)
+		subject.Sure = err == nil && subject.Groups != nil
+		if err == nil && !subject.Sure {
+			err = later.Because(errors.New("the user database does not say which groups the user is in"), 0)
+		}
 	}
-	return rules.Of(subject)
+	return rules.Of(subject), err
 }
 
 // mostTroubles limits the leases and requests that Troubles looks at.

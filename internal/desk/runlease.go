@@ -13,6 +13,7 @@ import (
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/ledger"
 	"github.com/berth-gpu/berth/internal/lease/placement"
+	"github.com/berth-gpu/berth/internal/lease/quota"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/launch"
 	"github.com/berth-gpu/berth/internal/process/runs"
@@ -23,8 +24,14 @@ import (
 // runLeases is the way to leases of the programs that berth runs.
 type runLeases struct{ leases *Leases }
 
-// runner returns the user of a run as a caller.
-func (d *Leases) runner(a *run.Ask) Caller { return d.people.asUser(a.Key.UID, a.User, a.Name) }
+// runner returns the user of a run as a caller, and the limits of the user as LimitsOf does;
+// those of the caller are for a program that the daemon runs.
+func (d *Leases) runner(a *run.Ask) (by Caller, own *quota.Limits, unsure error) {
+	own, unsure = LimitsOf(d.people.users, d.people.limits.Load(), a.Key.UID, a.User)
+	limits := *own
+	limits.Limits = *own.OfProgram()
+	return Caller{Actor: asUser(a.Key.UID, a.User), Holder: lease.Holder{UID: a.Key.UID, User: a.User, Name: a.Name}, Limits: &limits}, own, unsure
+}
 
 // wishOf returns what a run asks for.
 func wishOf(a *run.Ask) *wish {
@@ -33,11 +40,20 @@ func wishOf(a *run.Ask) *wish {
 	return w
 }
 
-// Acquire implements run.Leases.
+// Acquire implements run.Leases. While the user database does not say what the user may have,
+// the run asks again: it could end for good, or get a time limit, by the limits of a group that
+// the user is not in.
 func (l runLeases) Acquire(ctx context.Context, a run.Ask) (_ api.Lease, err error) {
 	defer l.leases.faults.Confine(&err, a.User, "asking for the lease of "+a.Key.ID)
-	by, w := l.leases.runner(&a), wishOf(&a)
-	longest, bounded := l.longestWait(&a)
+	by, own, unsure := l.leases.runner(&a)
+	if later.Passes(unsure) {
+		return api.Lease{}, unsure
+	}
+	if unsure != nil { // nobody has the name: the job is held once its minder finds that out
+		own.LongestWait = lease.Limit[time.Duration]{}
+	}
+	w := wishOf(&a)
+	longest, bounded := longestWait(&a, own)
 	if bounded {
 		left := time.Until(a.Since.Add(longest))
 		w.Timeout = gpu.Some(max(min(left, lease.MaxWait).Seconds(), 0))
@@ -73,13 +89,13 @@ func hasWaited(err error, over bool) bool {
 }
 
 // longestWait returns how long a run may wait for its lease, if that is limited.
-func (l runLeases) longestWait(a *run.Ask) (time.Duration, bool) {
+func longestWait(a *run.Ask, own *quota.Limits) (time.Duration, bool) {
 	if a.Key.Run.Kind != lease.OfJob {
 		return 0, false
 	}
 	seconds, bounded := a.Request.Timeout.Get()
 	longest := lease.Seconds(seconds)
-	if most, limited := l.leases.people.limitsOfUser(a.Key.UID, a.User).LongestWait.Get(); limited && (!bounded || most < longest) {
+	if most, limited := own.LongestWait.Get(); limited && (!bounded || most < longest) {
 		return most, true
 	}
 	return longest, bounded

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-gpu/berth/internal/job/run"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/lease/peaks"
+	"github.com/berth-gpu/berth/internal/when/later"
 )
 
 // serviceLeases is the way of the owner of services to leases.
@@ -29,7 +30,11 @@ func (d *Services) Run(ctx context.Context) error {
 // Never implements owner.Leases.
 func (l serviceLeases) Never(a run.Ask) (err error) {
 	defer l.leases.faults.Confine(&err, a.User, "asking for the lease of "+a.Key.ID)
-	by, w := l.leases.runner(&a), wishOf(&a)
+	by, _, unsure := l.leases.runner(&a)
+	if later.Passes(unsure) {
+		return nil
+	}
+	w := wishOf(&a)
 	w.ID = "" // the service may have its lease
 	r, err := l.leases.resolve(&by, w)
 	if err != nil {

@@ -240,6 +240,9 @@ func (k *Keeper) feed(u *user) {
 	k.mu.Lock()
 	u.limits = limits
 	k.mu.Unlock()
+	if limits.Passing {
+		k.runs.Set(&u.feeds, time.Now().Add(refusedPause), feeds{u.uid})
+	}
 	now := when.Now()
 	var c change
 	type chosen struct {

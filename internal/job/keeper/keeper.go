@@ -45,6 +45,7 @@ type Limits struct {
 	Running gpu.Opt[int] // tasks that have a lease, or wait in the queue of leases
 	Waiting gpu.Opt[int] // tasks that have not begun
 	Off     bool         // no task begins
+	Passing bool         // the user database does not answer: they are the strictest, until it does
 }
 
 // full reports whether no more of the tasks of a user may be in the queue of leases.

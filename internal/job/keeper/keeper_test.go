@@ -1402,6 +1402,25 @@ func TestQuotas(t *testing.T) {
 	})
 }
 
+// Limits that are strict because the user database does not answer are asked for again.
+func TestLimitsThatPass(t *testing.T) {
+	play(t, func(w *world) {
+		w.limits = Limits{Running: gpu.Some(0), Passing: true}
+		s := w.submit(spec("train"))
+		w.after(time.Minute)
+		if got := w.state(s.Number); got != "waiting" {
+			t.Errorf("it is %s", got)
+		}
+		w.limits = Limits{}
+		w.after(refusedPause + 5*time.Second)
+		if got := w.state(s.Number); got != "running" {
+			t.Errorf("once the database has answered it is %s", got)
+		}
+		w.after(10 * time.Minute)
+		w.idle()
+	})
+}
+
 // Nobody waits for a user database that does not answer, except who submits.
 func TestLimitsThatAreSlow(t *testing.T) {
 	play(t, func(w *world) {
