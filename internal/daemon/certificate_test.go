@@ -25,6 +25,7 @@ import (
 
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/access/users"
 	"github.com/berth-gpu/berth/internal/config"
 )
 
@@ -476,29 +477,52 @@ func TestModeAndGroupOfTheSocket(t *testing.T) {
 	}
 }
 
-// A group that the user database names late gets the socket then.
-func TestGroupOfTheSocketComesLate(t *testing.T) {
+// The socket has the group that the user database names now: also if it names it late, if
+// another group has the id by now, and if a try fails.
+func TestGroupOfTheSocketFollowsTheDatabase(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can give a file to any group")
 	}
 	p := newPlace(t, "sim:1")
-	p.edit(t, "daemon:\n  socket_group: 4711\n  socket_mode: 0660\n")
+	p.edit(t, "daemon:\n  socket_group: ml\n  socket_mode: 0660\n")
 	d := p.open(t, t.Context())
+	d.numbers.Limit = time.Minute
 	c := d.settings.load().Config.Daemon
-	socket, err := listenSocket(c, -1, nil) // as if nobody knew the group
+	socket, err := listenSocket(c, -1, nil) // nobody knows the group
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer socket.Close()
-	d.ungiven = socket
-	d.governAgain(false)
-	info, err := os.Stat(c.Socket)
-	if err != nil {
-		t.Fatal(err)
+	d.socket = socket
+	for _, step := range []struct {
+		what string
+		gid  int // none if it is 0
+		path string
+		want string
+	}{
+		{"it comes late", 4711, c.Socket, "4711"},
+		{"it cannot be given", 4712, "/nonexistent/berth.sock", "4711"},
+		{"it is tried again", 4712, c.Socket, "4712"},
+		{"there is no such group any more", 0, c.Socket, strconv.Itoa(os.Getegid())},
+		{"it is made anew", 4713, c.Socket, "4713"},
+	} {
+		d.numbers.Ask(&users.Database{Group: func(name string) (int, error) {
+			if step.gid == 0 {
+				return 0, user.UnknownGroupError(name)
+			}
+			return step.gid, nil
+		}})
+		socket.path = step.path
+		d.governAgain(true)
+		info, err := os.Stat(c.Socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != 0o660 || groupOf(info) != step.want {
+			t.Errorf("%s: the socket has mode %o and group %s, want %s", step.what, got, groupOf(info), step.want)
+		}
 	}
-	if got := info.Mode().Perm(); got != 0o660 || groupOf(info) != "4711" || d.ungiven != nil {
-		t.Errorf("the socket has mode %o and group %s", got, groupOf(info))
-	}
+	socket.path = c.Socket
 }
 
 func groupOf(info os.FileInfo) string {

@@ -162,7 +162,7 @@ type entrance struct {
 	listening atomic.Pointer[string] // address on TCP; nil if there is none
 	unheard   atomic.Pointer[string] // why the daemon does not listen on TCP although it should; nil if it does
 	asides    asides                 // what /readyz says of damaged files
-	ungiven   *ownSocket             // the socket until its group is known; belongs to findAccounts after the start
+	socket    *ownSocket             // nil on a simulated machine; its group belongs to findAccounts after the start
 	streams   sync.WaitGroup         // open lease streams
 }
 
@@ -439,8 +439,8 @@ func (d *Daemon) openWays(ctx context.Context, c config.Daemon) (ways, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.socket = socket
 	if !known {
-		d.ungiven = socket
 		d.warn(fmt.Sprintf("there is no group %s (daemon.socket_group), or the user database does not answer: the socket keeps the group of the daemon until it is found", c.SocketGroup))
 	}
 	return openDoors(ctx, c, d.handler, d.doorkeeper(), d.kernel, &d.shown, d.front, d.exporter.TurnedAway, socket, d.tellListening)

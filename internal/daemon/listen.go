@@ -213,6 +213,9 @@ type ownSocket struct {
 	path string
 	made fs.FileInfo
 	mark func() // says beside the socket that the daemon begins or ends
+
+	group int    // that has it; negative: that of the daemon
+	told  string // why it could not be given last
 }
 
 // Close closes the socket and removes its file.
@@ -224,11 +227,20 @@ func (s *ownSocket) Close() error {
 	return s.Listener.Close()
 }
 
-// give gives the socket to a group.
+// give gives the socket to a group, unless that has it. A negative group means that of the
+// daemon.
 func (s *ownSocket) give(group int) error {
-	if err := os.Lchown(s.path, -1, group); err != nil {
-		return fmt.Errorf("give the socket to the group %d (daemon.socket_group): %w (a daemon that root does not run can take only a group of its own user)", group, err)
+	if group == s.group {
+		return nil
 	}
+	id := group
+	if id < 0 {
+		id = os.Getegid()
+	}
+	if err := os.Lchown(s.path, -1, id); err != nil {
+		return fmt.Errorf("give the socket to the group %d (daemon.socket_group): %w (a daemon that root does not run can take only a group of its own user)", id, err)
+	}
+	s.group = group
 	return nil
 }
 
@@ -283,11 +295,9 @@ func listenSocket(c config.Daemon, group int, warn func(string)) (*ownSocket, er
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("look at the socket: %w", err), l.Close())
 	}
-	own := &ownSocket{l, path, made, mark}
-	if group >= 0 {
-		if err := own.give(group); err != nil {
-			return nil, errors.Join(err, own.Close())
-		}
+	own := &ownSocket{Listener: l, path: path, made: made, mark: mark, group: -1}
+	if err := own.give(group); err != nil {
+		return nil, errors.Join(err, own.Close())
 	}
 	if err := os.Chmod(path, socketMode(c)); err != nil {
 		return nil, errors.Join(fmt.Errorf("set the mode of the socket: %w", err), own.Close())

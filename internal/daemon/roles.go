@@ -172,11 +172,12 @@ func (d *Daemon) governAgain(all bool) (missing []string) {
 	if !maps.Equal(d.programUIDs(c), d.served) {
 		d.serve(c)
 	}
-	if group, known := d.socketGroup(c.Daemon); known && d.ungiven != nil {
-		if err := d.ungiven.give(group); err != nil {
-			d.log.Warn(err.Error())
+	if d.socket != nil {
+		group, _ := d.socketGroup(c.Daemon)
+		if err := d.socket.give(group); err != nil && err.Error() != d.socket.told {
+			d.socket.told = err.Error() // and tried again each time
+			d.log.Warn(d.socket.told)
 		}
-		d.ungiven = nil
 	}
 	return missing
 }
