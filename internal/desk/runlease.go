@@ -114,7 +114,7 @@ func (l runLeases) Hand(ctx context.Context, a run.Ask, fence uint64, minder pro
 	switch {
 	case err == nil:
 		return handed, nil
-	case l.leases.ledger.Lease(a.Key, fence) == nil, errors.Is(err, process.ErrGone), errors.Is(err, lease.ErrUnknown): // its time may be over
+	case l.leases.ledger.Lease(a.Key, fence) == nil, l.leases.processes.Ended(minder), errors.Is(err, lease.ErrUnknown): // its time may be over
 		return api.Lease{}, runs.ErrNoLease
 	}
 	return api.Lease{}, later.Because(err, 0)

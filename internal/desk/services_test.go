@@ -20,6 +20,7 @@ import (
 	"github.com/berth-gpu/berth/internal/job/run"
 	"github.com/berth-gpu/berth/internal/job/service"
 	"github.com/berth-gpu/berth/internal/lease"
+	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/runs"
 	"github.com/berth-gpu/berth/internal/when/later"
 )
@@ -356,6 +357,13 @@ func TestTheLeaseOfAService(t *testing.T) {
 	mps.Request.Enforce = "mps"
 	if _, err := (serviceLeases{runLeases{w.Leases}, w.Services}).Hand(t.Context(), mps, granted.Fence, self); err != nil {
 		t.Errorf("after the settings have changed: %v", err)
+	}
+	w.parts.Groups, w.parts.Config = &groups{fails: process.ErrGone, enclosed: map[uint64][]int{}}, gpuConfig(config.GPU{Context: 500, Isolation: "cgroup"})
+	w.remake()
+	apart := ask
+	apart.Request.Enforce = "watchdog"
+	if _, err := (serviceLeases{runLeases{w.Leases}, w.Services}).Hand(t.Context(), apart, granted.Fence, self); !later.Passes(err) {
+		t.Errorf("a minder that lives, and is said to be gone: %v", err)
 	}
 	if err := w.parts.Ledger.GiveBack(k, granted.Fence, "it was released"); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/berth-gpu/berth/internal/process"
 )
 
@@ -40,8 +42,11 @@ func Of(pid int) (top, own string, err error) {
 		return "", "", err
 	}
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cgroup"))
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		err = process.ErrGone
+	}
 	if err != nil {
-		return "", "", fmt.Errorf("find the control group of process %d: %w", pid, process.ErrGone)
+		return "", "", fmt.Errorf("find the control group of process %d: %w", pid, err)
 	}
 	own, err = m.folder(string(text))
 	return m.point, own, err

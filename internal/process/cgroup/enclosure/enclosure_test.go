@@ -261,6 +261,30 @@ func TestOnlyThisVeryProcessIsMoved(t *testing.T) {
 	}
 }
 
+// Without a file descriptor nobody knows whether a process has ended, and it counts as alive.
+func TestAProcessIsNotGoneForWantOfFiles(t *testing.T) {
+	p, child := New("test"), startProgram(t)
+	group := t.TempDir()
+	var usual unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &usual); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: usual.Max}); err != nil {
+		t.Fatal(err)
+	}
+	moved := p.move(child.ID, group)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &usual); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(moved, unix.EMFILE) || errors.Is(moved, process.ErrGone) {
+		t.Errorf("without a file descriptor: %v", moved)
+	}
+	child.end()
+	if err := p.move(child.ID, group); !errors.Is(err, process.ErrGone) {
+		t.Errorf("a process that has ended: %v", err)
+	}
+}
+
 // The owner of a group around the program can move it out, and is told so.
 func TestWhoCanLeave(t *testing.T) {
 	p := pool(t)

@@ -118,21 +118,33 @@ func (p *Pool) make(inner, outer string, minors []int) error {
 }
 
 // move moves exactly this process into a group. A group takes a pid, and pids are reused:
-// a pidfd proves that the process had its pid all the time.
+// a pidfd proves that the process had its pid all the time. It returns ErrGone only if the
+// process has ended, and not if no file can be opened.
 func (p *Pool) move(id process.ID, group string) error {
 	pidfd, err := unix.PidfdOpen(id.PID, 0)
+	if err == unix.ESRCH {
+		err = process.ErrGone
+	}
 	if err != nil {
-		return fmt.Errorf("process %d: %w", id.PID, process.ErrGone)
+		return fmt.Errorf("process %d: %w", id.PID, err)
 	}
 	defer unix.Close(pidfd)
-	if now, err := p.processes.Identify(id.PID); err != nil || now != id {
-		return fmt.Errorf("process %d: %w", id.PID, process.ErrGone)
+	now, err := p.processes.Identify(id.PID)
+	if err == nil && now != id {
+		err = process.ErrGone
+	}
+	if err != nil {
+		return fmt.Errorf("process %d: %w", id.PID, err)
 	}
 	if err := cgroup.Write(filepath.Join(group, "cgroup.procs"), strconv.Itoa(id.PID)); err != nil {
 		return fmt.Errorf("move process %d into its control group: %w", id.PID, err)
 	}
-	if over, err := process.Ended(pidfd); over || err != nil {
-		return fmt.Errorf("process %d: %w", id.PID, process.ErrGone)
+	over, err := process.Ended(pidfd)
+	if over {
+		err = process.ErrGone
+	}
+	if err != nil {
+		return fmt.Errorf("process %d: %w", id.PID, err)
 	}
 	return nil
 }
