@@ -46,7 +46,7 @@ func (d *Daemon) pastBehind(now time.Time, patience time.Duration) error {
 
 // ready returns an error that says why the daemon cannot do its work, or nil if it can.
 func (d *Daemon) ready() error {
-	return errors.Join(d.stuck(), d.behind(time.Now(), soonBehind), d.ledger.Trouble())
+	return errors.Join(d.stuck(), d.behind(time.Now(), soonBehind), d.ledger.Trouble(), d.asides.hang())
 }
 
 // tellSystemd tells systemd when the daemon is up, that it is alive, and when it stops.

@@ -16,6 +16,7 @@ import (
 	"github.com/berth-gpu/berth/internal/file"
 	"github.com/berth-gpu/berth/internal/file/inventory"
 	"github.com/berth-gpu/berth/internal/history/past"
+	"github.com/berth-gpu/berth/internal/text/words"
 )
 
 // vital lists the state files without which the daemon does not do something that users
@@ -51,21 +52,59 @@ func (n *news) tellDamage(list ...*file.Damage) {
 // asides has the damaged files that are kept in the state folder until somebody has looked
 // at them and removes them.
 type asides struct {
-	mu     sync.Mutex // guards what follows
-	looked time.Time
-	list   []string
+	mu      sync.Mutex    // guards what follows; nobody waits while holding it
+	looked  time.Time     // when the last look began
+	looking chan struct{} // closed when the look under way ends; nil if there is none
+	list    []string
 }
 
-// damaged lists the damaged files that are kept. Everybody may ask for them, strangers
-// too, so the daemon looks once a second at most.
-func (d *Daemon) damaged() []string {
-	a := &d.asides
+const (
+	// asidesLimit is how long who asks for the damaged files waits for a look at the disk.
+	asidesLimit = time.Second
+	// asidesHang is how long a look lasts before the state folder hangs.
+	asidesHang = 10 * time.Second
+)
+
+// damaged lists the damaged files that are kept.
+func (d *Daemon) damaged() []string { return d.asides.now(d.lookForDamage) }
+
+// now returns what look finds, or what it found last if it takes longer than a moment: the
+// disk may hang. Everybody may ask, strangers too, so it looks once a second at most, and
+// once at a time.
+func (a *asides) now(look func() []string) []string {
+	a.mu.Lock()
+	if began := time.Now(); a.looking == nil && began.Sub(a.looked) >= time.Second {
+		looking := make(chan struct{})
+		a.looked, a.looking = began, looking
+		go func() {
+			list := look()
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.list, a.looking = list, nil
+			close(looking)
+		}()
+	}
+	looking := a.looking
+	a.mu.Unlock()
+	if looking != nil {
+		select {
+		case <-looking:
+		case <-time.After(asidesLimit):
+		}
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if now := time.Now(); now.Sub(a.looked) >= time.Second {
-		a.list, a.looked = d.lookForDamage(), now
-	}
 	return a.list
+}
+
+// hang returns an error if a look at the state folder does not end.
+func (a *asides) hang() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if took := time.Since(a.looked); a.looking != nil && took >= asidesHang {
+		return fmt.Errorf("the disk of the state folder has not answered for %s", words.Duration(took))
+	}
+	return nil
 }
 
 func (d *Daemon) lookForDamage() (list []string) {

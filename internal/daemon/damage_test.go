@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -166,6 +167,34 @@ func TestDamagedFilesAreLookedForNowAndThen(t *testing.T) {
 	if list := d.damaged(); len(list) != 0 {
 		t.Errorf("%q", list)
 	}
+}
+
+// A state folder that hangs keeps nobody waiting who asks for damaged files, and is looked at
+// once.
+func TestDamagedFilesOnADiskThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer, looks := make(chan []string), 0
+		look := func() []string { looks++; return <-answer }
+		a := &asides{list: []string{"before"}}
+		for range 3 {
+			if list := a.now(look); !slices.Equal(list, []string{"before"}) || looks != 1 {
+				t.Errorf("%q after %d looks", list, looks)
+			}
+		}
+		if err := a.hang(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(asidesHang)
+		if err := a.hang(); err == nil {
+			t.Error("a disk that does not answer is not told")
+		}
+		answer <- []string{"now"}
+		synctest.Wait()
+		go func() { answer <- []string{"next"} }()
+		if list := a.now(look); !slices.Equal(list, []string{"next"}) || looks != 2 || a.hang() != nil {
+			t.Errorf("%q after %d looks, %v", list, looks, a.hang())
+		}
+	})
 }
 
 // TestDamagedState damages every state file in every way. The daemon starts, tells
