@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -121,6 +122,7 @@ type Daemon struct {
 	usage     // what leases use
 	*charge   // whose devices these are
 
+	alone   io.Closer               // the lock of the journal of leases: no other daemon uses the state folder; nil if the daemon only looks
 	logs    map[string]*filelog.Log // the journals in the state folder, by their paths
 	ledger  *ledger.Ledger
 	audit   *audit.Log       // nil if the daemon only looks: then nothing is recorded
@@ -214,6 +216,9 @@ func (d *Daemon) closeAll() error {
 	if jobs := d.logs[inventory.JobJournal]; jobs != nil {
 		errs = append(errs, jobs.Close())
 	}
+	if d.alone != nil {
+		_ = d.alone.Close() // the journal of leases has closed it, if that was open
+	}
 	return errors.Join(errs...)
 }
 
@@ -233,6 +238,9 @@ func (d *Daemon) openMachine(o Options) (err error) {
 	if !o.ReadOnly {
 		if err := prepareState(c.Daemon.StateDir); err != nil {
 			return err
+		}
+		if d.alone, err = file.PrivateDir(o.state(inventory.Leases)).Lock(); err != nil { // before it puts a file aside that another daemon uses
+			return fmt.Errorf("journal: %w", err)
 		}
 		d.recall(o.state(inventory.Accounts))
 	}

@@ -38,7 +38,7 @@ func (d *Daemon) openBook(o Options) (err error) {
 			if o.ReadOnly {
 				return journal.Forgetful(), nil
 			}
-			log, recovery, err := filelog.Open(file.PrivateDir(o.state(inventory.Leases)), filelog.Options{}, marked.Reading(replay))
+			log, recovery, err := filelog.Open(locked{file.PrivateDir(o.state(inventory.Leases)), d.alone}, filelog.Options{}, marked.Reading(replay))
 			if err != nil {
 				return nil, err
 			}

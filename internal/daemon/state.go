@@ -3,6 +3,7 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,6 +20,15 @@ import (
 func isPrivate(name string) bool {
 	return slices.ContainsFunc(inventory.Tops(), func(p string) bool { return name == p || strings.HasPrefix(name, p+".") })
 }
+
+// locked is a folder that is locked already.
+type locked struct {
+	file.Folder
+	lock io.Closer
+}
+
+// Lock implements file.Folder.
+func (l locked) Lock() (io.Closer, error) { return l.lock, nil }
 
 // prepareState makes the state folder, or checks that nobody else can change what is in
 // it. It closes to others what an earlier version, or an administrator, left readable:

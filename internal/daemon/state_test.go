@@ -1,10 +1,15 @@
 package daemon
 
 import (
+	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/file/inventory"
 )
 
 // modes maps the names in a folder to what others may do with them.
@@ -87,5 +92,39 @@ func TestStateFolderOfOthersIsRefused(t *testing.T) {
 	}
 	if info, err := os.Stat(made); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("a new one has mode %v, %v", info.Mode(), err)
+	}
+}
+
+// A daemon that finds the state folder in use changes nothing there, also not what it cannot
+// read, which one of another version may use.
+func TestASecondDaemonChangesNothing(t *testing.T) {
+	p := newPlace(t, "sim:1")
+	first := p.open(t, t.Context())
+	settings, err := p.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := settings.Config.Daemon.StateDir
+	if err := os.WriteFile(filepath.Join(state, inventory.Hooks), []byte("of a later version"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	second := func() error {
+		d, err := Open(t.Context(), Options{Settings: settings, Version: "test", Log: slog.New(slog.DiscardHandler), Load: p.load})
+		if err == nil {
+			err = d.Close()
+		}
+		return err
+	}
+	if err := second(); !errors.As(err, new(*file.LockedError)) {
+		t.Errorf("while the first one runs: %v", err)
+	}
+	if list := file.Asides(state); len(list) > 0 {
+		t.Errorf("the second daemon put %q aside", list)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := second(); err != nil || len(file.Asides(state)) != 1 {
+		t.Errorf("once the first one has ended: %v, aside are %q", err, file.Asides(state))
 	}
 }
