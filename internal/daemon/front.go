@@ -71,11 +71,13 @@ type frontDoor struct {
 
 	changed chan struct{} // has room for one; the settings have changed
 
+	connected func(name string) bool // whether a front gets orders
+
 	mu      sync.Mutex // guards what follows
 	config  config.Config
 	uid     int               // that the front runs as
 	runs    bool              // a front may run
-	listens map[string]string // where each front takes requests, by the name that it has made up
+	listens map[string]string // where each front takes requests, by the name that it has made up; some may be gone
 	heard   chan struct{}     // closed when one takes requests, or none will
 	why     string            // why none runs
 	told    string            // the trouble that was told
@@ -83,6 +85,7 @@ type frontDoor struct {
 
 func newFrontDoor(d *Daemon, folder, socket, program, version string) *frontDoor {
 	f := &frontDoor{daemon: d, socket: socket, program: program, version: version, changed: make(chan struct{}, 1), listens: map[string]string{}, heard: make(chan struct{})}
+	f.connected = func(name string) bool { return d.services.Connected(name) }
 	f.ward = ward.New(ward.Options{Folder: folder, Name: "front", Changed: f.wardChanged})
 	if found := units.Find(); os.Geteuid() == 0 && process.HasUnitFile(frontUnit) && found != nil {
 		f.systemd, f.noted = found, filepath.Join(folder, "front.unit")
@@ -319,17 +322,15 @@ func (f *frontDoor) User() (uid int, runs bool) {
 
 // Seen implements desk.Front.
 func (f *frontDoor) Seen(name, listen string) {
-	f.mu.Lock()
-	was, back := f.listens[name], false
 	if listen == "" {
-		delete(f.listens, name)
-	} else {
-		f.listens[name] = listen
-		back = f.told != ""
-		f.told, f.why = "", ""
+		return
 	}
+	f.mu.Lock()
+	maps.DeleteFunc(f.listens, func(other, _ string) bool { return other != name && !f.connected(other) })
+	was, back := f.listens[name], f.told != ""
+	f.listens[name], f.told, f.why = listen, "", ""
 	f.mu.Unlock()
-	if listen == "" || was == listen {
+	if was == listen {
 		return
 	}
 	f.hear()
@@ -347,7 +348,9 @@ func (f *frontDoor) State() *api.FrontState {
 	}
 	s := &api.FrontState{Listen: f.config.Front.Listen}
 	for _, name := range slices.Sorted(maps.Keys(f.listens)) {
-		s.Address = f.listens[name]
+		if f.connected(name) {
+			s.Address = f.listens[name]
+		}
 	}
 	if s.Address == "" {
 		s.Why = cmp.Or(f.why, "it has not come yet")

@@ -100,10 +100,21 @@ func TestTroubleOfTheFrontLastsUntilOneComes(t *testing.T) {
 	if f.told != trouble || f.State().Why != trouble {
 		t.Errorf("after a change of the settings the trouble is %q, and %q was told", f.State().Why, f.told)
 	}
+	there := ""
+	f.connected = func(name string) bool { return name == there }
 	f.Seen("of the unit", "127.0.0.1:1")
+	if s := f.State(); s.Address != "" {
+		t.Errorf("a front that is gone takes requests on %s", s.Address)
+	}
+	there = "of the unit"
 	f.wardChanged(ward.State{Why: "it has ended"})
 	if s := f.State(); s.Address != "127.0.0.1:1" || f.told != "" {
 		t.Errorf("after the end of a child the front is %+v, and %q was told", s, f.told)
+	}
+	there = "the next"
+	f.Seen(there, "127.0.0.1:2")
+	if s := f.State(); s.Address != "127.0.0.1:2" || len(f.listens) != 1 {
+		t.Errorf("after another front has come it is %+v, of %v", s, f.listens)
 	}
 }
 

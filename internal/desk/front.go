@@ -2,7 +2,6 @@ package desk
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -43,11 +42,7 @@ func (d *Services) FrontOrders(ctx context.Context, by Caller, front string, sen
 	if err := d.isFront(&by); err != nil {
 		return err
 	}
-	err := d.owner.Orders(ctx, front, send)
-	if !errors.Is(err, owner.ErrReplaced) { // the stream that came after it says where the front listens
-		d.front.Seen(front, "")
-	}
-	return err
+	return d.owner.Orders(ctx, front, send)
 }
 
 // FrontReports takes in what a front reports.

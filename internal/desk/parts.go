@@ -171,7 +171,8 @@ type Optimizer interface {
 type Front interface {
 	// User returns the user that the front runs as, or false if none may run.
 	User() (uid int, runs bool)
-	// Seen notes where the front with a name takes requests; empty if it does not.
+	// Seen notes where the front with a name takes requests, which counts as long as it gets
+	// orders; empty if it does not say that.
 	Seen(name, listen string)
 	// State returns how the front is, or nil if the settings want none.
 	State() *api.FrontState

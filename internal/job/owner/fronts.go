@@ -302,6 +302,14 @@ func probeID(e api.FrontEpoch) string {
 	return "probe " + e.Service + " " + strconv.FormatUint(e.Epoch, 10)
 }
 
+// Connected reports whether a front gets orders.
+func (o *Owner) Connected(name string) bool {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	f := o.fronts[name]
+	return f != nil && f.stream != nil
+}
+
 func (o *Owner) isConnected() bool {
 	o.mu.RLock()
 	defer o.mu.RUnlock()

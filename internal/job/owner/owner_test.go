@@ -927,12 +927,19 @@ func TestFrontsThatVanish(t *testing.T) {
 		answered(t, w.ask(t.Context(), "b", time.Second))
 		gone := silent("silent")
 		pass(time.Second)
+		if !w.daemon.Connected("silent") {
+			t.Error("a front that gets orders is not connected")
+		}
 		if err := w.daemon.Stop("b", operator, ""); err != nil {
 			t.Fatal(err)
 		}
 		pass(time.Hour)
 		w.is("b", "ready") // nobody knows whether that front has requests
 		gone()
+		synctest.Wait()
+		if w.daemon.Connected("silent") {
+			t.Error("a front whose stream has ended is connected")
+		}
 		pass(patience + 2*time.Second)
 		w.is("b", "stopped")
 	})
