@@ -63,6 +63,7 @@ type Locks struct {
 type device struct {
 	lock   *os.File // nil if another daemon has it
 	denied string   // why this daemon is not in charge; empty if it is
+	told   string   // denied, as lookAgain found it last
 }
 
 // New returns Locks without a device.
@@ -99,18 +100,6 @@ func (l *Locks) Denied(uuid string) string {
 	return d.denied
 }
 
-// Second returns why this daemon is not in charge of all its devices, or "" if it is.
-func (l *Locks) Second() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, d := range l.devices {
-		if d.denied != "" {
-			return d.denied
-		}
-	}
-	return ""
-}
-
 // Trouble returns why nothing can be locked, so that a second daemon would not notice
 // this one. It returns nil if locking works.
 func (l *Locks) Trouble() error {
@@ -137,14 +126,14 @@ func (l *Locks) Run(ctx context.Context, changed func()) {
 	}
 }
 
-// lookAgain checks who is in charge of each device, and reports whether that changed.
+// lookAgain checks who is in charge of each device, and reports whether that changed since
+// the last call, also of devices that have come since.
 func (l *Locks) lookAgain() (changed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for uuid, d := range l.devices {
-		before := d.denied
 		l.look(uuid, d)
-		changed = changed || before != d.denied
+		changed, d.told = changed || d.told != d.denied, d.denied
 	}
 	return changed
 }

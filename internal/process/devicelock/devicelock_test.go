@@ -33,24 +33,27 @@ func daemon(pid int, alive map[process.ID]bool, root, own string) *Locks {
 func TestTwoDaemons(t *testing.T) {
 	dir, alive := t.TempDir(), map[process.ID]bool{}
 	first, second := daemon(1, alive, dir, dir), daemon(2, alive, dir, dir)
-	if why := first.Denied("GPU-a"); why != "" || first.Second() != "" {
+	if why := first.Denied("GPU-a"); why != "" {
 		t.Errorf("the first daemon: %s", why)
 	}
-	if why := second.Denied("GPU-a"); why != "the daemon with pid 1 is in charge of it" || second.Second() != why {
+	if why := second.Denied("GPU-a"); why != "the daemon with pid 1 is in charge of it" {
 		t.Errorf("the second daemon: %q", why)
 	}
 	if why := second.Denied("GPU-b"); why != "" {
 		t.Errorf("a device of the second daemon alone: %s", why)
+	}
+	if !second.lookAgain() {
+		t.Error("nobody hears of a device that came while another daemon has it")
 	}
 	if second.lookAgain() {
 		t.Error("something changed")
 	}
 	unread(t, second, filepath.Join(dir, "GPU-a.lock"))
 	first.Close() // as the kernel does after a kill
-	if !second.lookAgain() || second.Second() != "" {
-		t.Errorf("the first is gone, and the second is denied: %s", second.Second())
+	if !second.lookAgain() || second.Denied("GPU-a") != "" {
+		t.Errorf("the first is gone, and the second is denied: %s", second.Denied("GPU-a"))
 	}
-	if first.devices["GPU-a"].lock = nil; !first.lookAgain() || first.Second() == "" {
+	if first.devices["GPU-a"].lock = nil; !first.lookAgain() || first.Denied("GPU-a") == "" {
 		t.Error("two daemons are in charge")
 	}
 }
@@ -61,9 +64,9 @@ func unread(t *testing.T, l *Locks, name string) {
 	if err := errors.Join(os.Rename(name, name+"-"), os.Mkdir(name, 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	before := l.Second()
-	if l.lookAgain() || l.Second() != before {
-		t.Errorf("while %s cannot be opened, a daemon that was denied hears %q", name, l.Second())
+	before := l.Denied("GPU-a")
+	if l.lookAgain() || l.Denied("GPU-a") != before {
+		t.Errorf("while %s cannot be opened, a daemon that was denied hears %q", name, l.Denied("GPU-a"))
 	}
 	if err := errors.Join(os.Remove(name), os.Rename(name+"-", name)); err != nil {
 		t.Fatal(err)
@@ -81,13 +84,13 @@ func TestRootGoesFirst(t *testing.T) {
 	if why := admin.Denied("GPU-a"); why != "" {
 		t.Errorf("root's daemon is denied by a user's: %s", why)
 	}
-	if !user.lookAgain() || user.Second() != "the daemon of root with pid 1 is in charge of it" {
-		t.Errorf("a user's daemon beside root's: %q", user.Second())
+	if !user.lookAgain() || user.Denied("GPU-a") != "the daemon of root with pid 1 is in charge of it" {
+		t.Errorf("a user's daemon beside root's: %q", user.Denied("GPU-a"))
 	}
 	unread(t, user, filepath.Join(root, "GPU-a.holder"))
 	alive[process.ID{PID: 1, Start: 1}] = false // killed: its file stays
-	if !user.lookAgain() || user.Second() != "" {
-		t.Errorf("root's daemon is gone: %q", user.Second())
+	if !user.lookAgain() || user.Denied("GPU-a") != "" {
+		t.Errorf("root's daemon is gone: %q", user.Denied("GPU-a"))
 	}
 	info, err := os.Stat(filepath.Join(root, "GPU-a.lock"))
 	if err != nil || info.Mode().Perm() != 0o600 {
@@ -133,6 +136,7 @@ func TestRun(t *testing.T) {
 		first, second := daemon(1, alive, dir, dir), daemon(2, alive, dir, dir)
 		first.Denied("GPU-a")
 		second.Denied("GPU-a")
+		second.lookAgain()
 		run := func(l *Locks, changed func()) func() {
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan struct{})
