@@ -183,6 +183,15 @@ func (d *Leases) Explain(by Caller, w api.LeaseRequest) (Explained, error) {
 	return out, nil
 }
 
+// standing returns the fences of all leases.
+func (d *Leases) standing() map[uint64]bool {
+	all := map[uint64]bool{}
+	for _, held := range d.ledger.View().Leases {
+		all[held.Fence] = true
+	}
+	return all
+}
+
 // Libraries keeps what a program of a lease says about the memory of its libraries. Who
 // may renew the lease may say it.
 func (d *Leases) Libraries(_ context.Context, by Caller, name lease.Name, b api.Libraries) (api.Lease, error) {
@@ -196,7 +205,7 @@ func (d *Leases) Libraries(_ context.Context, by Caller, name lease.Name, b api.
 		}
 	}
 	self := by.self()
-	d.reports.add(held.Fence, process.ID{PID: self.PID, Start: self.Start}, report{at: time.Now(), libraries: b.Libraries})
+	d.reports.add(held.Fence, process.ID{PID: self.PID, Start: self.Start}, report{at: time.Now(), libraries: b.Libraries}, d.standing)
 	l := LeaseOf(held)
 	d.Complete(&l, held, true)
 	return l, nil

@@ -25,14 +25,15 @@ type report struct {
 	libraries []api.LibraryMemory
 }
 
-// The most leases and processes of one lease that reports remembers: the newest.
+// The most leases and processes of one lease that reports remembers: the newest that stand.
 const (
 	mostReports   = 1024
 	mostReporters = 64
 )
 
-// add keeps what a process says, in place of what it said before.
-func (r *reports) add(fence uint64, by process.ID, said report) {
+// add keeps what a process says, in place of what it said before. standing lists the leases
+// that stand; add asks for it only if there is no room for another one.
+func (r *reports) add(fence uint64, by process.ID, said report, standing func() map[uint64]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.all == nil {
@@ -40,15 +41,20 @@ func (r *reports) add(fence uint64, by process.ID, said report) {
 	}
 	if r.all[fence] == nil {
 		if len(r.all) >= mostReports {
+			stand := standing()
+			maps.DeleteFunc(r.all, func(other uint64, _ map[process.ID]report) bool { return !stand[other] })
+		}
+		if len(r.all) >= mostReports {
 			delete(r.all, slices.Min(slices.Collect(maps.Keys(r.all)))) // fences grow
 		}
 		r.all[fence] = map[process.ID]report{}
 	}
-	if of := r.all[fence]; len(of) >= mostReporters {
+	of := r.all[fence]
+	if _, again := of[by]; !again && len(of) >= mostReporters {
 		oldest := slices.MinFunc(slices.Collect(maps.Keys(of)), func(a, b process.ID) int { return of[a].at.Compare(of[b].at) })
 		delete(of, oldest)
 	}
-	r.all[fence][by] = said
+	of[by] = said
 }
 
 // sum returns what the living processes of a lease hold together, by library, or nil if

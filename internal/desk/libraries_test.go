@@ -3,6 +3,7 @@ package desk
 import (
 	"os"
 	"testing"
+	"time"
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/access"
@@ -59,16 +60,32 @@ func TestLibraries(t *testing.T) {
 	}
 }
 
-// However many leases and processes report, the daemon remembers the newest.
+// However many leases and processes report, the daemon remembers the newest, of leases that
+// stand before others.
 func TestLibrariesAreBounded(t *testing.T) {
 	var r reports
+	stand := map[uint64]bool{}
+	add := func(fence uint64, pid int) {
+		stand[fence] = true
+		r.add(fence, process.ID{PID: pid}, report{at: time.Now()}, func() map[uint64]bool { return stand })
+	}
 	for fence := range uint64(mostReports + 10) {
-		r.add(fence, process.ID{PID: 1}, report{})
+		add(fence, 1)
 	}
 	for pid := range mostReporters + 10 {
-		r.add(mostReports, process.ID{PID: pid}, report{})
+		add(mostReports, pid)
 	}
 	if len(r.all) != mostReports || r.all[9] != nil || r.all[10] == nil || len(r.all[mostReports]) > mostReporters {
 		t.Errorf("%d leases, %d processes", len(r.all), len(r.all[mostReports]))
+	}
+	for range 2 {
+		add(mostReports, mostReporters+9)
+	}
+	if len(r.all[mostReports]) != mostReporters {
+		t.Errorf("what one process says again is in place of what another one said: %d are left", len(r.all[mostReports]))
+	}
+	delete(stand, 11)
+	if add(2*mostReports, 1); r.all[10] == nil || r.all[11] != nil {
+		t.Error("a lease that stands makes room, and one that has ended stays")
 	}
 }
