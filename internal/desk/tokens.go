@@ -18,11 +18,14 @@ import (
 // longestTTL is the longest time to live of a token.
 const longestTTL = 100 * 365 * 24 * time.Hour
 
-// ListTokens returns the tokens that the daemon accepts, by name.
+// ListTokens returns the tokens that the daemon accepts, and those that have expired a while
+// ago, by name.
 func (d *People) ListTokens() api.Tokens {
 	all := api.Tokens{Tokens: []api.Token{}}
 	for _, t := range d.tokens.List() {
-		all.Tokens = append(all.Tokens, tokenOf(t))
+		if t.Listed(time.Now()) {
+			all.Tokens = append(all.Tokens, tokenOf(t))
+		}
 	}
 	return all
 }

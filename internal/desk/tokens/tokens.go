@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -288,7 +289,7 @@ func (t *Tokens) create(token Token, brought string, replace bool, now time.Time
 	t.changing.Lock()
 	defer t.changing.Unlock()
 	b, h := t.all.Load(), secret.Of(made)
-	tokens, gone := b.living(now)
+	tokens, gone := b.roomFor(token.Name, now)
 	old := tokens[token.Name]
 	switch {
 	case old != nil && !replace:
@@ -323,12 +324,18 @@ func (t *Tokens) create(token Token, brought string, replace bool, now time.Time
 // expiredKept is how long an expired token is listed.
 const expiredKept = 30 * 24 * time.Hour
 
-// living returns copies of the tokens and the revoked tokens of a book. It counts a token
-// that expired long ago as revoked.
-func (b *book) living(now time.Time) (tokens map[string]*entry, gone []revoked) {
+// Listed reports whether the token has not expired long ago.
+func (t *Token) Listed(now time.Time) bool {
+	return t.Expires.IsZero() || now.Sub(t.Expires) <= expiredKept
+}
+
+// roomFor returns copies of the tokens and the revoked tokens of a book. It counts tokens
+// that expired long ago as revoked if their room, or the name, is needed, and no others: the
+// clock may be ahead for a while.
+func (b *book) roomFor(wanted string, now time.Time) (tokens map[string]*entry, gone []revoked) {
 	tokens, gone = make(map[string]*entry, len(b.byName)+1), slices.Clone(b.revoked)
 	for name, e := range b.byName {
-		if !e.Expires.IsZero() && now.Sub(e.Expires) > expiredKept {
+		if !e.Listed(now) && (name == wanted || len(b.byName) >= most) {
 			gone = append(gone, revoked{name, e.Hash, now})
 			continue
 		}
@@ -351,11 +358,9 @@ func (t *Tokens) Revoke(name string, now time.Time) (Token, error) {
 	if e == nil {
 		return Token{}, fmt.Errorf("revoke the token %s: %w", name, ErrMissing)
 	}
-	tokens, gone := b.living(now)
-	if tokens[name] != nil {
-		delete(tokens, name)
-		gone = latest(append(gone, revoked{name, e.Hash, now.UTC().Truncate(time.Second)}))
-	}
+	tokens := maps.Clone(b.byName)
+	delete(tokens, name)
+	gone := latest(append(slices.Clone(b.revoked), revoked{name, e.Hash, now.UTC().Truncate(time.Second)}))
 	next := b.with(tokens, gone, b.daemon)
 	t.all.Store(next) // before the write: the secret may be in wrong hands
 	e.End(ErrRevoked)

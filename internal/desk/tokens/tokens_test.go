@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -466,6 +467,36 @@ func TestExpiredTokensGo(t *testing.T) {
 	}
 	if _, err := k.Check(secret, later); !errors.Is(err, ErrRevoked) {
 		t.Errorf("the old one: %v", err)
+	}
+}
+
+// A clock that is ahead takes no token away for good, as long as there is room.
+func TestAClockThatWasAhead(t *testing.T) {
+	k := New()
+	secret := create(t, k, Token{Name: "a", Role: access.User, Expires: now.Add(time.Hour)}, "")
+	ahead := now.Add(365 * 24 * time.Hour)
+	if _, err := k.Create(Token{Name: "b", Role: access.User}, "", ahead); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Revoke("b", ahead); err != nil {
+		t.Fatal(err)
+	}
+	if l := k.List(); len(l) != 1 || l[0].Listed(ahead) || !l[0].Listed(now) {
+		t.Errorf("there are %+v", l)
+	}
+	if _, err := k.Check(secret, ahead); !errors.Is(err, ErrExpired) {
+		t.Errorf("meanwhile: %v", err)
+	}
+	if _, err := k.Check(secret, now); err != nil {
+		t.Errorf("once the clock is right: %v", err)
+	}
+	for i := range most {
+		if _, err := k.Create(Token{Name: fmt.Sprint("t", i), Role: access.User}, "", ahead); err != nil {
+			t.Fatalf("where one that has expired makes room: %v", err)
+		}
+	}
+	if _, err := k.Check(secret, now); !errors.Is(err, ErrRevoked) {
+		t.Errorf("once its room was needed: %v", err)
 	}
 }
 
