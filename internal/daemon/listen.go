@@ -194,16 +194,21 @@ func (d *doors) serveTCP() {
 	}
 }
 
-// close gives requests in flight a moment to finish.
+// close gives requests in flight a moment to finish, those of the socket and of TCP at the
+// same time.
 func (d *doors) close() {
 	d.stop()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
+	var closing sync.WaitGroup
 	for _, s := range d.servers {
-		if err := s.Shutdown(ctx); err != nil {
-			_ = s.Close() // what did not finish in time is cut off
-		}
+		closing.Go(func() {
+			if err := s.Shutdown(ctx); err != nil {
+				_ = s.Close() // what did not finish in time is cut off
+			}
+		})
 	}
+	closing.Wait()
 }
 
 // ownSocket is the socket of the daemon. Its file goes with it, unless another daemon has

@@ -1,13 +1,19 @@
 package daemon
 
 import (
+	"bufio"
 	"errors"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/gpu"
@@ -212,3 +218,65 @@ func TestTheHolderOfThePortIsLookedForOnce(t *testing.T) {
 		t.Errorf("the address is gone, and the reason is %v", *why)
 	}
 }
+
+// While a stream on the socket does not end, TCP takes nobody in any more whose request would
+// be cut off, and those that it has finish.
+func TestDoorsCloseTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stays, finishes := make(chan struct{}), make(chan struct{})
+		door := func(until chan struct{}) (*http.Server, *oneConn, net.Conn) {
+			ours, theirs := net.Pipe()
+			s := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-until })}
+			l := &oneConn{conn: make(chan net.Conn, 1), closed: make(chan struct{})}
+			l.conn <- theirs
+			go func() { _ = s.Serve(l) }()
+			go func() { _, _ = io.WriteString(ours, "GET / HTTP/1.1\r\nHost: h\r\n\r\n") }()
+			synctest.Wait()
+			return s, l, ours
+		}
+		socket, _, stream := door(stays)
+		tcp, port, request := door(finishes)
+		answer := make(chan error, 1)
+		go func() {
+			_, err := http.ReadResponse(bufio.NewReader(request), nil)
+			answer <- err
+		}()
+		d := &doors{servers: []*http.Server{socket, tcp}, stop: func() {}}
+		go func() {
+			time.Sleep(time.Second)
+			select {
+			case <-port.closed:
+			default:
+				t.Error("TCP still takes callers")
+			}
+			close(finishes)
+		}()
+		d.close()
+		if err := <-answer; err != nil {
+			t.Errorf("a request that takes a second: %v", err)
+		}
+		if _, err := http.ReadResponse(bufio.NewReader(stream), nil); err == nil {
+			t.Error("a stream that does not end was not cut off")
+		}
+		close(stays)
+	})
+}
+
+// oneConn is a listener with one connection.
+type oneConn struct {
+	conn   chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (l *oneConn) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conn:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *oneConn) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
+func (l *oneConn) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
