@@ -22,11 +22,14 @@ import (
 // time limit by the limits of a group that its user may not be in.
 func TestRunsWaitUntilTheirGroupsAreKnown(t *testing.T) {
 	const students = 777
-	bounded := quota.Group{Name: "students", Configured: quota.Configured{LongestWait: gpu.Some(time.Hour), LongestTime: gpu.Some(2 * time.Hour)}}
+	bounded := quota.Group{Name: "students", Configured: quota.Configured{
+		LongestWait: gpu.Some(time.Hour), LongestTime: gpu.Some(2 * time.Hour),
+	}}
 	together := quota.Group{Name: "students", Together: quota.Together{Leases: gpu.Some(1)}}
 	type database func(string) (int, []int, error)
 	in := func(groups ...int) database { return func(string) (int, []int, error) { return adaUID, groups, nil } }
 	away := database(func(string) (int, []int, error) { return 0, nil, errors.New("no server answers") })
+	gone := database(func(name string) (int, []int, error) { return 0, nil, user.UnknownUserError(name) })
 	job, service := lease.Run{Kind: lease.OfJob, Number: 1}, lease.Run{Kind: lease.OfService, Number: 1}
 	for _, c := range []struct {
 		name    string
@@ -48,7 +51,7 @@ func TestRunsWaitUntilTheirGroupsAreKnown(t *testing.T) {
 		{name: "who shares no limits", of: job, group: together, groups: in(adaUID), want: "granted"},
 		{name: "a student", of: job, group: bounded, groups: in(students), full: true, want: "waited"},
 		{name: "a student whose turn comes", of: job, group: bounded, groups: in(students), want: "granted", granted: 2 * 3600},
-		{name: "nobody has the name", of: job, group: bounded, full: true, want: "waits", groups: func(name string) (int, []int, error) { return 0, nil, user.UnknownUserError(name) }},
+		{name: "nobody has the name", of: job, group: bounded, full: true, groups: gone, want: "waits"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := open(t, "1")
@@ -58,8 +61,9 @@ func TestRunsWaitUntilTheirGroupsAreKnown(t *testing.T) {
 			o.parts.Users, o.parts.Limits = db.Names(time.Minute), &rules
 			o.remake()
 			if c.full {
-				olga := Caller{Actor: access.Actor{UID: olgaUID, User: "olga", Door: access.Socket, Role: access.Admin}, Holder: lease.Holder{UID: olgaUID, User: "olga"}}
-				if _, err := o.Leases.Acquire(t.Context(), olga, api.LeaseRequest{ID: "all", AllMemory: true, Slots: gpu.Some(0), Binding: "named", Timeout: gpu.Some(0.0)}); err != nil {
+				olga := local(t, olgaUID, "olga", access.Admin)
+				all := api.LeaseRequest{ID: "all", AllMemory: true, Slots: gpu.Some(0), Binding: "named", Timeout: gpu.Some(0.0)}
+				if _, err := o.Leases.Acquire(t.Context(), olga, all); err != nil {
 					t.Fatal(err)
 				}
 			}
