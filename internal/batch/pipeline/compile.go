@@ -12,6 +12,7 @@
 package pipeline
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,6 +30,12 @@ const DefaultMemory gpu.MiB = 1024
 // headroom is added to a measured peak, in percent: data of the same kind is
 // not of quite the same size.
 const headroom = 10
+
+// maxPlan is the most bytes that the pipelines of a plan may take in JSON, without their
+// runs: room for more than ten thousand steps. A plan repeats what a file says once, such
+// as the name of an output beside each step that finds it on the GPU, so a small file can
+// have a plan of hundreds of MiB.
+const maxPlan = 8 << 20
 
 // Compile decides where and how the pipelines of a file run. The error is an
 // *Error with every problem that waiting does not solve, including those that
@@ -49,6 +56,11 @@ func Compile(file *File, world World) (*api.Plan, error) {
 	drafts := make([]draft, len(file.Pipelines))
 	for i := range file.Pipelines {
 		drafts[i] = c.draft(&file.Pipelines[i])
+		if c.weigh(drafts[i].planned); c.size > maxPlan {
+			c.add(file.Pipelines[i].place(), BadValue, fmt.Sprintf("with this one the plan takes more than %d MiB", maxPlan>>20),
+				"split the file, or give its steps shorter names")
+			break
+		}
 	}
 	if err := c.problems.err("compile", file.Name); err != nil {
 		return nil, err
@@ -61,6 +73,23 @@ type compiler struct {
 	world    *World
 	devices  []Device // in order of index
 	problems problems
+	size     int // bytes of the drafts in JSON, counted until they are too many
+}
+
+// weigh adds the size of a draft, step by step: those of one pipeline can be too large to
+// be written together.
+func (c *compiler) weigh(p api.PlannedPipeline) {
+	add := func(part any) {
+		text, _ := json.Marshal(part) // Cannot fail: strings and numbers.
+		c.size += len(text)
+	}
+	for i := range p.Steps {
+		if add(&p.Steps[i]); c.size > maxPlan {
+			return
+		}
+	}
+	p.Steps = nil
+	add(&p)
 }
 
 // draft is a pipeline whose needs are known and whose devices are not.

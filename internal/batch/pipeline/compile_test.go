@@ -236,3 +236,60 @@ func BenchmarkCompile(b *testing.B) {
 		})
 	}
 }
+
+// A plan repeats what a file says once. What the largest files make of that stays small
+// enough to be held for several users at once.
+func TestLargestPlans(t *testing.T) {
+	file := func(pipelines, steps int, step func(i int) string) string {
+		var b strings.Builder
+		b.WriteString("pipelines:\n")
+		for n := range pipelines {
+			fmt.Fprintf(&b, "- name: p%d\n  steps:\n", n)
+			for i := range steps {
+				fmt.Fprintf(&b, "  - {%s}\n", step(i))
+			}
+		}
+		return b.String()
+	}
+	long := map[string]api.Library{}
+	var needs []string
+	for i := range 20 {
+		needs = append(needs, string(rune('a'+i)))
+		long[needs[i]] = api.Library{Status: api.LibraryOK, Version: strings.Repeat("<", 256)}
+	}
+	for name, text := range map[string]string{
+		"outputs that stay on the GPU": file(12, 500, func(i int) string {
+			return fmt.Sprintf(`name: '%s%03d', input: cupy, output: cupy, memory_mb: 1, after: []`, strings.Repeat(`"`, 97), i)
+		}),
+		"steps":                 file(40, 500, func(int) string { return "input: cupy, output: cupy" }),
+		"a pipeline of each":    file(10_000, 1, func(int) string { return "input: cupy, output: cupy" }),
+		"inputs of every step":  file(1, 500, func(i int) string { return "input: cupy, output: numpy, memory_mb: 1, after: [" + earlier(i) + "]" }),
+		"versions of libraries": file(5, 500, func(int) string { return "input: cupy, output: cupy, libraries: [" + strings.Join(needs, ",") + "]" }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			plan, err := Compile(mustParse(t, "plate.yaml", text), World{Devices: machine(16), Libraries: long})
+			if err != nil {
+				refused(t, err)
+				return
+			}
+			plan.Table = Table(plan, Width)
+			data, err := json.Marshal(plan)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("file %d KiB, plan %d KiB, table %d KiB", len(text)>>10, len(data)>>10, len(plan.Table)>>10)
+			if len(data) > 16<<20 {
+				t.Errorf("a file of %d KiB has a plan of %d MiB", len(text)>>10, len(data)>>20)
+			}
+		})
+	}
+}
+
+// earlier lists the steps before one, by the names that they get if they have none.
+func earlier(at int) string {
+	var all []string
+	for i := range at {
+		all = append(all, fmt.Sprintf(`"#%d"`, i+1))
+	}
+	return strings.Join(all, ",")
+}

@@ -51,15 +51,19 @@ func scenarios(t *testing.T, folder string) []scenario {
 
 func (s *scenario) name() string { return strings.TrimSuffix(filepath.Base(s.path), ".txtar") }
 
-// file is the pipeline file: the first of the archive. Where the archive begins
-// with LONG and a number, that word stands for so many letters.
+// file is the pipeline file: the first of the archive.
 func (s *scenario) file() (string, []byte) {
-	name, text := s.archive.Files[0].Name, s.archive.Files[0].Data
+	return s.archive.Files[0].Name, s.long(s.archive.Files[0].Data)
+}
+
+// long returns a text with what it means: where the archive begins with LONG and a
+// number, that word stands for so many letters.
+func (s *scenario) long(text []byte) []byte {
 	var letters int
 	if n, _ := fmt.Sscanf(string(s.archive.Comment), "LONG %d", &letters); n == 1 {
 		text = bytes.ReplaceAll(text, []byte("LONG"), bytes.Repeat([]byte("x"), letters))
 	}
-	return name, text
+	return text
 }
 
 func (s *scenario) part(name string) (*txtar.File, bool) {
@@ -78,7 +82,7 @@ func (s *scenario) world(t *testing.T) (World, bool) {
 		return World{}, false
 	}
 	w := World{Context: 600}
-	decoder := json.NewDecoder(strings.NewReader(string(part.Data)))
+	decoder := json.NewDecoder(bytes.NewReader(s.long(part.Data)))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&w); err != nil {
 		t.Fatalf("world.json: %v", err)
