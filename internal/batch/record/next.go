@@ -173,11 +173,11 @@ func unpack(r *bufio.Reader) (*bufio.Reader, error) {
 	}
 	switch {
 	case zipped:
-		z, err := gzip.NewReader(r)
-		if err != nil {
+		m := &members{from: r}
+		if err := m.begin(); err != nil {
 			return nil, err
 		}
-		return bufio.NewReaderSize(z, 256<<10), nil
+		return bufio.NewReaderSize(m, 256<<10), nil
 	case packed:
 		// One goroutine and a small window: memory stays flat, and a file that
 		// asks for a window of gigabytes is refused.
@@ -188,6 +188,40 @@ func unpack(r *bufio.Reader) (*bufio.Reader, error) {
 		return bufio.NewReaderSize(z.IOReadCloser(), 256<<10), nil
 	}
 	return r, nil
+}
+
+// members unpacks a gzip file member by member. The decoder alone returns io.EOF for a
+// header that is cut, as if the input ended there.
+type members struct {
+	zip  gzip.Reader
+	from *bufio.Reader
+}
+
+func (m *members) begin() error {
+	err := m.zip.Reset(m.from)
+	m.zip.Multistream(false)
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+func (m *members) Read(p []byte) (int, error) {
+	for {
+		n, err := m.zip.Read(p)
+		switch {
+		case !errors.Is(err, io.EOF):
+			return n, err
+		case n > 0:
+			return n, nil
+		}
+		if _, err := m.from.Peek(1); err != nil {
+			return 0, err // io.EOF: the file ends behind a member
+		}
+		if err := m.begin(); err != nil {
+			return 0, err
+		}
+	}
 }
 
 // begins reports whether a stream begins with a mark. It waits for no more bytes than it

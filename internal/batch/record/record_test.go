@@ -243,15 +243,41 @@ func TestCompressed(t *testing.T) {
 			t.Errorf("%s: %d records, want %d", name, len(got), want)
 		}
 	}
-	s, err := Open(Spec{Stream: bytes.NewReader(zipped.Bytes()[:zipped.Len()-10])})
+}
+
+// A file that is cut anywhere says so, and the files behind it are not left out.
+func TestCutFiles(t *testing.T) {
+	var zipped, zstded bytes.Buffer
+	g := gzip.NewWriter(&zipped)
+	g.Name, g.Comment, g.Extra = "a.jsonl", "from a full disk", []byte("more")
+	_, _ = g.Write([]byte("1\n2\n3\n"))
+	_ = g.Close()
+	z, err := zstd.NewWriter(&zstded)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for err == nil {
-		_, err = s.Next()
-	}
-	if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Error("a file that was cut off counts as read")
+	_, _ = z.Write([]byte("1\n2\n3\n"))
+	_ = z.Close()
+	dir := t.TempDir()
+	next := write(t, filepath.Join(dir, "b.jsonl"), "4\n5\n")
+	for name, packed := range map[string]string{"gzip": zipped.String(), "zstd": zstded.String()} {
+		for cut := range 2 * len(packed) {
+			path := write(t, filepath.Join(dir, "a.jsonl"), (packed + packed)[:cut])
+			s, err := Open(Spec{Paths: []string{path, next}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			bad, want := false, int64(2+cut/len(packed)*3)
+			for err == nil {
+				var r Record
+				r, err = s.Next()
+				bad = bad || r.Error != ""
+			}
+			if whole := cut%len(packed) == 0; errors.Is(err, io.EOF) && !bad && !whole || whole && (err != io.EOF || s.Count() != want) {
+				t.Errorf("%s, cut at byte %d: %d records, then %v", name, cut, s.Count(), err)
+			}
+			_ = s.Close()
+		}
 	}
 }
 
