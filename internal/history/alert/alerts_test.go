@@ -38,6 +38,7 @@ type world struct {
 	asked   []time.Time
 	told    []gpu.Event
 	samples []series.Sample
+	stored  []time.Time
 	records []string
 	refused error
 }
@@ -92,10 +93,10 @@ func (w *world) ask(ctx context.Context, expr string, at time.Time) (series.Answ
 	return series.Answer{Value: list}, nil
 }
 
-func (w *world) Append(_ time.Time, list []series.Sample) error {
+func (w *world) Append(at time.Time, list []series.Sample) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.samples = append(w.samples, list...)
+	w.samples, w.stored = append(w.samples, list...), append(w.stored, at)
 	return nil
 }
 
@@ -518,6 +519,36 @@ func TestWhatIsStored(t *testing.T) {
 		}
 		if values["gpu:hot:max"] != 81 || values[Series] != 1 || values[SinceSeries] == 0 {
 			t.Errorf("stored %v", values)
+		}
+	})
+}
+
+// What a group with an offset finds is stored at the time that it asked about, as samples
+// that come late: a list of the past would be taken for a clock that went back.
+func TestOffset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "")
+		rules := hotRules(0)
+		rules[0].Offset = 10 * time.Minute
+		w.Configure(rules)
+		defer w.runs()()
+		w.heat(map[string]float64{"GPU-a": 81})
+		time.Sleep(25 * time.Second)
+		w.heat(nil)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if len(w.stored) < 2 {
+			t.Fatalf("stored %d times", len(w.stored))
+		}
+		for i, at := range w.stored {
+			if asked := w.asked[i]; !at.Equal(asked.Add(rules[0].Offset)) {
+				t.Errorf("a list of %v was asked for %v", at, asked)
+			}
+		}
+		for _, s := range w.samples {
+			if s.Before != rules[0].Offset {
+				t.Errorf("%v is %v late", s.Labels, s.Before)
+			}
 		}
 	})
 }

@@ -154,12 +154,12 @@ func (as *Alerts) take(g *group, i int, answer promql.Vector, found []Found, at 
 			list = append(list, r.Recorded(e.Metric, e.F))
 		}
 	}
-	as.record(g, i, list, at.Add(-g.Offset))
+	as.record(g, i, list, at)
 	return tell, err
 }
 
-// record stores the series of a rule, and ends those that it no longer has. The caller
-// holds mu.
+// record stores the series of a rule, at the time that its query was about, and ends those
+// that it no longer has. The caller holds mu.
 func (as *Alerts) record(g *group, i int, list []series.Sample, at time.Time) {
 	if as.Store == nil {
 		return
@@ -177,6 +177,9 @@ func (as *Alerts) record(g *group, i int, list []series.Sample, at time.Time) {
 		}
 	}
 	g.stored[i] = now
+	for k := range list {
+		list[k].Before = g.Offset
+	}
 	as.store(at, list)
 }
 

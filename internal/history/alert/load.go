@@ -23,6 +23,10 @@ import (
 // largest is the most bytes of a file.
 const largest = 1 << 20
 
+// mostOffset is the longest query_offset: the store takes what is two hours late, and
+// evaluations take time.
+const mostOffset = time.Hour
+
 // FileError says what is wrong with a file of rules.
 type FileError struct {
 	File string
@@ -101,6 +105,10 @@ func Parse(file string, text []byte, interval time.Duration) ([]Group, error) {
 		}
 		if g.QueryOffset != nil {
 			group.Offset = time.Duration(*g.QueryOffset)
+			if group.Offset > mostOffset {
+				why := fmt.Sprintf("group %q: query_offset is longer than %v, and what is so late is not stored", g.Name, model.Duration(mostOffset))
+				wrong = append(wrong, &FileError{File: file, Line: ruleLines(text)[place{g.Name, 0}], Why: why})
+			}
 		}
 		for _, r := range g.Rules {
 			own := map[string]string{}
@@ -112,6 +120,9 @@ func Parse(file string, text []byte, interval time.Duration) ([]Group, error) {
 			})
 		}
 		groups = append(groups, group)
+	}
+	if len(wrong) > 0 {
+		return nil, errors.Join(wrong...)
 	}
 	return groups, nil
 }

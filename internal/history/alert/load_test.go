@@ -80,6 +80,7 @@ func TestMistakesHaveALine(t *testing.T) {
 		"nothing":    {"groups:\n- name: a\n  rules:\n  - alert: A\n", `r.yml:4: group "a", rule 1, "A": field 'expr' must be set in rule`},
 		"twice":      {"groups:\n- name: a\n  rules: []\n- name: a\n  rules: []\n", `r.yml:4: groupname: "a" is repeated in the same file`},
 		"no YAML":    {"groups:\n- name: [\n", "r.yml:2: did not find expected node content"},
+		"offset":     {"groups:\n- name: a\n  rules: []\n- name: b\n  query_offset: 61m\n  rules: []\n", `r.yml:4: group "b": query_offset is longer than 1h, and what is so late is not stored`},
 		"duration":   {"groups:\n- name: a\n  interval: soon\n", `r.yml: not a valid duration string: "soon"`},
 	} {
 		t.Run(name, func(t *testing.T) {

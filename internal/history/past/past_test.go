@@ -189,6 +189,46 @@ func TestSamplesThatComeLate(t *testing.T) {
 	}
 }
 
+// Results of a rule that are late by more than a few half-minutes change nothing of the
+// half-minute that is being collected.
+func TestResultsThatComeLate(t *testing.T) {
+	for _, by := range []time.Duration{10 * time.Minute, time.Hour} {
+		p, events := open(t, t.TempDir(), Settings{Recent: 6 * time.Hour, Long: 90 * 24 * time.Hour, Size: 1024})
+		for second := range 300 {
+			at, one := noon.Add(time.Duration(second)*time.Second), sample("load", series.Gauge, 1)
+			if second%30 == 7 {
+				one.Value = 100
+			}
+			list := []series.Sample{one}
+			if second%15 == 12 {
+				late := sample("result", series.Gauge, float64(second/15))
+				late.Before = by
+				list = append(list, late)
+			}
+			if err := p.Write(at, list); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fill(t, p, noon.Add(5*time.Minute), noon.Add(6*time.Minute), time.Second)
+		var most, results []float64
+		for _, found := range read(t, p, "load:max", noon, noon.Add(5*time.Minute)) {
+			most = append(most, found.v)
+		}
+		for _, found := range read(t, p, "result:max", noon.Add(-by), noon.Add(5*time.Minute-by)) {
+			results = append(results, found.v)
+		}
+		if want := slices.Repeat([]float64{100}, 10); !slices.Equal(most, want) {
+			t.Errorf("%v late: the most of each half-minute is %v", by, most)
+		}
+		if want := []float64{1, 3, 5, 7, 9, 11, 13, 15, 17, 19}; !slices.Equal(results, want) {
+			t.Errorf("%v late: the most of the results is %v, want %v", by, results, want)
+		}
+		if told := events.take(); len(told) > 0 {
+			t.Errorf("%v late: events say %v", by, told)
+		}
+	}
+}
+
 // A daemon that comes after one that was killed stores first what it missed, and then more of
 // the half-minute of the kill, of which nothing is lost.
 func TestHalfMinuteOfAKill(t *testing.T) {

@@ -37,8 +37,8 @@ type Sample struct {
 	Labels labels.Labels
 	Kind   Kind
 	Value  float64
-	// Before is how long before that time the sample was taken. Only the first samples of a
-	// series may come late.
+	// Before is how long before that time the sample was taken. The first samples of a
+	// series may come late, and all of one by the same time.
 	Before time.Duration
 }
 
