@@ -75,15 +75,19 @@ func (d *Daemon) recordMissed(ctx context.Context) {
 	d.hours.Missed(func(at time.Time, users, services map[string]hours.Sum) {
 		list = append(list, moment{at, d.recorder.OverTime(users, services)})
 	})
-	store := d.past.Append
-	if len(list) > mostAppended {
-		store = d.past.Write // the queue has no room for all of them
-	}
-	for _, m := range list {
-		if ctx.Err() != nil || !d.past.On() {
-			return
+	all := func(store func(time.Time, []series.Sample) bool) {
+		for _, m := range list {
+			if ctx.Err() != nil || !d.past.On() || !store(m.at, m.list) {
+				return
+			}
 		}
-		_ = store(m.at, m.list) // it counts what it drops
+	}
+	if len(list) > mostAppended {
+		_ = d.past.WriteAll(all) // the queue has no room for all of them; it counts what it drops
+		return
+	}
+	for at, list := range all {
+		_ = d.past.Append(at, list)
 	}
 }
 

@@ -229,6 +229,34 @@ func TestResultsThatComeLate(t *testing.T) {
 	}
 }
 
+// Nobody writes between moments that are stored together.
+func TestWriteAll(t *testing.T) {
+	p, events := open(t, t.TempDir(), usual)
+	fill(t, p, noon, noon.Add(time.Minute), time.Second)
+	now := noon.Add(30 * 24 * time.Hour)
+	var written sync.WaitGroup
+	err := p.WriteAll(func(yield func(time.Time, []series.Sample) bool) {
+		for day := range 20 {
+			if !yield(noon.AddDate(0, 0, 1+day), []series.Sample{sample("missed", series.Gauge, float64(day))}) {
+				return
+			}
+			if p.write.TryLock() {
+				t.Fatal("others can write")
+			}
+			if day == 7 {
+				written.Go(func() { fill(t, p, now, now.Add(time.Minute), time.Second) })
+			}
+		}
+	})
+	written.Wait()
+	if got := read(t, p, "missed", noon, now); err != nil || len(got) != 20 {
+		t.Errorf("%d moments are there, %v", len(got), err)
+	}
+	if told := events.take(); len(told) > 0 {
+		t.Errorf("events say %v", told)
+	}
+}
+
 // A daemon that comes after one that was killed stores first what it missed, and then more of
 // the half-minute of the kill, of which nothing is lost.
 func TestHalfMinuteOfAKill(t *testing.T) {

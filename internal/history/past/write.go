@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -16,15 +17,23 @@ import (
 // Write stores samples and waits for the disk, unlike Append. It returns why they were
 // not stored.
 func (p *Past) Write(at time.Time, list []series.Sample) error {
+	return p.WriteAll(func(yield func(time.Time, []series.Sample) bool) { yield(at, list) })
+}
+
+// WriteAll is Write for moments that are long over. What is appended meanwhile waits: if it
+// came between, the next moment would be taken for a clock that went back.
+func (p *Past) WriteAll(moments iter.Seq2[time.Time, []series.Sample]) (failed error) {
 	p.write.Lock()
 	defer p.write.Unlock()
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	err := p.store(at, list)
-	if err != nil {
-		p.counted.dropped.Add(uint64(len(list)))
-		p.failed(err)
+	for at, list := range moments {
+		if err := p.store(at, list); err != nil {
+			p.counted.dropped.Add(uint64(len(list)))
+			p.failed(err)
+			failed = err
+		}
 	}
-	return err
+	return failed
 }
 
 // store stores samples. The caller holds write.
