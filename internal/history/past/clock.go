@@ -92,10 +92,10 @@ func (s *store) settle(t int64) error {
 }
 
 // shelve moves away the blocks of a store that end much later than a time, and removes
-// the log, whose samples the blocks now hold.
+// the log, whose samples the blocks now hold, with its lengths.
 func (p *Past) shelve(k kind, t int64) (moved int, err error) {
 	folder := p.path(k.name)
-	for _, name := range []string{"wal", "wbl", "chunks_head"} {
+	for _, name := range []string{sizesName, "wal", "wbl", "chunks_head"} {
 		if err := os.RemoveAll(filepath.Join(folder, name)); err != nil {
 			return 0, err
 		}

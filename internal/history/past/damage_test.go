@@ -328,6 +328,22 @@ func TestManyDamagedBlocksAreKept(t *testing.T) {
 	}
 }
 
+// A log that somebody removed is told, and pushes out nothing that was put aside.
+func TestMissingLog(t *testing.T) {
+	dir, _ := filled(t, fillModel(t))
+	if err := os.RemoveAll(filepath.Join(dir, "recent", "wal")); err != nil {
+		t.Fatal(err)
+	}
+	p, events := open(t, dir, usual)
+	list := events.take()
+	if len(list) != 1 || !strings.HasPrefix(list[0].Text, "A part of the past is missing: ") {
+		t.Errorf("the events are %+v", list)
+	}
+	if aside, _ := os.ReadDir(p.path(AsideName)); len(aside) != 0 {
+		t.Errorf("%v is put aside", aside)
+	}
+}
+
 func TestFewDamagedFilesAreKept(t *testing.T) {
 	p, _ := open(t, t.TempDir(), usual)
 	for range asideMost + 2 {

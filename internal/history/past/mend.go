@@ -214,7 +214,7 @@ func linkAll(from, to string) (size int64, err error) {
 }
 
 // putAside moves files or folders out of the way, keeps what the newest few calls have
-// moved, and publishes why.
+// moved, and publishes why. Of what is not there it keeps no empty folder.
 func (p *Past) putAside(name string, why error, paths ...string) error {
 	to := p.path(AsideName, time.Now().UTC().Format("20060102T150405.000000000")+"-"+name)
 	if err := os.MkdirAll(to, 0o700); err != nil {
@@ -225,6 +225,10 @@ func (p *Past) putAside(name string, why error, paths ...string) error {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("put damaged files of the past aside: %w", err)
 		}
+	}
+	if os.Remove(to) == nil { // it is empty: what cannot be read is not there
+		p.say(gpu.Warning, "A part of the past is missing: %v", why)
+		return nil
 	}
 	p.clearAside(asideMost)
 	p.o.Event(gpu.Event{
