@@ -26,8 +26,8 @@ type Damage struct {
 // Unread reports whether the system refused to read a file. It may be another time that it
 // can be read: the disk answers again, or there are files and memory left.
 func Unread(err error) bool {
-	errno := unix.Errno(0)
-	return errors.As(err, &errno) && errno != unix.ELOOP && errno != unix.ENXIO // a link in a circle and a socket are in the place of a file
+	errno := unix.Errno(0) // a link in a circle or a socket is in the place of a file, or a file in that of its folder
+	return errors.As(err, &errno) && errno != unix.ELOOP && errno != unix.ENXIO && errno != unix.ENOTDIR
 }
 
 // String says what is wrong, where the file is kept, and what the consequences are.
@@ -63,8 +63,12 @@ func SetAside(path, lost string, instead []byte, why error) *Damage {
 	return d
 }
 
-// SetAsideIn keeps a damaged file of a folder under another name, which is on disk then.
+// SetAsideIn keeps a damaged file of a folder under another name, which is on disk then. A
+// file that could not be read at all stays where it is.
 func SetAsideIn(folder Folder, name, lost string, why error) *Damage {
+	if Unread(why) {
+		return &Damage{Path: name, Lost: lost, Err: why, Unread: true}
+	}
 	return setAside(name, lost, why, func(aside string) error {
 		if err := folder.Rename(name, aside); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/file"
@@ -251,6 +253,49 @@ func TestADiskThatRefuses(t *testing.T) {
 		found, _ := recall(t, folder, start).Kept(0)
 		if diff := cmp.Diff([]string{"a"}, texts(found)); diff != "" {
 			t.Error(diff)
+		}
+	})
+}
+
+// away is a folder that the system refuses to read, or whose files it refuses.
+type away struct {
+	file.Folder
+	list, read error
+}
+
+func (a away) List() ([]string, error) {
+	all, err := a.Folder.List()
+	return all, errors.Join(a.list, err)
+}
+
+func (a away) ReadFile(name string) ([]byte, error) {
+	text, err := a.Folder.ReadFile(name)
+	return text, errors.Join(a.read, err)
+}
+
+// Events that cannot be read for a moment stay where they are, and nobody goes on without
+// them.
+func TestUnreadEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		folder := file.PrivateDir(filepath.Join(t.TempDir(), "events"))
+		l := New(10, start)
+		stop := keeping(t, l, folder, func(err error) { t.Error(err) })
+		publish(l, "a", "b")
+		stop()
+		was, _ := folder.List()
+		for _, refused := range []away{{folder, unix.EMFILE, nil}, {folder, nil, unix.EIO}} {
+			if d := New(10, start).Recall(refused); d == nil || !d.Unread || d.Aside != "" {
+				t.Errorf("a folder that answers %v, %v: %+v", refused.list, refused.read, d)
+			}
+		}
+		if d := New(10, start).Recall(away{folder, unix.ENOTDIR, nil}); d == nil || d.Unread {
+			t.Errorf("a file in the place of the folder: %+v", d)
+		}
+		if is, _ := folder.List(); !slices.Equal(is, was) {
+			t.Errorf("there were %v, and now %v", was, is)
+		}
+		if found, _ := recall(t, folder, start).Kept(0); !slices.Equal(texts(found), []string{"a", "b"}) {
+			t.Errorf("recalled are %v", texts(found))
 		}
 	})
 }

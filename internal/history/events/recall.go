@@ -46,7 +46,8 @@ const skipped = 1 << 20
 
 // Recall restores the events that an earlier daemon kept in a folder. Readers get them,
 // hooks do not. Call it before the first Publish. It restores what it can read of a
-// damaged file, sets the file aside and returns the damage, or nil if all is well.
+// damaged file, sets the file aside and returns the damage, or nil if all is well. What
+// could not be read at all stays where it is.
 //
 // If the daemon before stopped in an orderly way, ids continue, so a reader resumes
 // without a gap. After a kill the newest events may be missing, so ids jump, and a reader
@@ -54,7 +55,7 @@ const skipped = 1 << 20
 func (l *Log) Recall(folder file.Folder) *file.Damage {
 	number, name, err := newest(folder)
 	if err != nil {
-		return &file.Damage{Path: "events", Lost: lost, Err: err}
+		return &file.Damage{Path: "events", Lost: lost, Err: err, Unread: file.Unread(err)}
 	}
 	if number == 0 {
 		return nil
