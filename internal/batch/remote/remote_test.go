@@ -34,6 +34,7 @@ type shop struct {
 	*worker.Starter
 	free   chan int
 	recall chan struct{}
+	hold   chan struct{} // if not nil, the first report waits for it
 	away   chan struct{} // if not nil, the daemon is away while workers start; closed when one does
 
 	mu       sync.Mutex
@@ -79,6 +80,9 @@ func (s *shop) Start(_ *batch.Grant, prefix string, env []string) (batch.Process
 }
 
 func (s *shop) Report(b api.Batch) {
+	if s.hold != nil && b.Done == 1 {
+		<-s.hold
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reported = append(s.reported, b)
@@ -243,6 +247,35 @@ func TestBatchOnAnotherMachine(t *testing.T) {
 	defer m.shop.mu.Unlock()
 	if len(m.shop.free) != 2 || len(m.shop.reported) != 1 {
 		t.Errorf("%d places are free, %d reports", len(m.shop.free), len(m.shop.reported))
+	}
+}
+
+// Reports reach the daemon in the order in which the runner made them, however long it
+// takes.
+func TestReportsKeepTheirOrder(t *testing.T) {
+	s, m, err := connect(t, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.shop.hold = make(chan struct{})
+	for done := range 5 {
+		s.Report(api.Batch{ID: "batch-x", Done: int64(1 + done)})
+	}
+	g, err := s.Acquire(t.Context(), batch.WorkerRequest{}) // whose answer comes when the machine has heard the reports
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Release()
+	close(m.shop.hold)
+	s.Close(time.Minute)
+	m.shop.mu.Lock()
+	defer m.shop.mu.Unlock()
+	var got []int64
+	for _, b := range m.shop.reported {
+		got = append(got, b.Done)
+	}
+	if !slices.IsSorted(got) || got[len(got)-1] != 5 {
+		t.Errorf("the reports came as %v", got)
 	}
 }
 

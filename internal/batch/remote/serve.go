@@ -93,6 +93,9 @@ type hands struct {
 	workshop Workshop
 	asks     map[uint32]context.CancelFunc
 	posts    map[uint32]*post
+
+	report    *api.Batch // newest that was not handed over yet; nil if there is none
+	reporting bool       // somebody hands reports over
 }
 
 // post is a place that the runner has, and its worker.
@@ -175,8 +178,8 @@ func (h *hands) hear(text []byte) error {
 			h.release(m.ID, p)
 		}
 	case m.Type == sayProgress:
-		if m.Batch != nil {
-			h.begin(func() { h.workshop.Report(*m.Batch) })
+		if h.report = m.Batch; !h.reporting {
+			h.begin(h.passReports)
 		}
 	case p == nil: // it was released
 	case m.Type == sayStart && p.ended == nil:
@@ -197,6 +200,25 @@ func (h *hands) hear(text []byte) error {
 		h.release(m.ID, p)
 	}
 	return nil
+}
+
+// passReports hands the newest report over until there is none: they come in the order in
+// which the runner made them, and one that waited for too long is left out.
+func (h *hands) passReports() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.reporting {
+		return
+	}
+	h.reporting = true
+	for h.report != nil {
+		b := *h.report
+		h.report = nil
+		h.mu.Unlock()
+		h.workshop.Report(b)
+		h.mu.Lock()
+	}
+	h.reporting = false
 }
 
 // open fetches the files of a task and opens the workshop.

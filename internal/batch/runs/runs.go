@@ -146,6 +146,8 @@ func (r *Runs) take(owner lease.Owner, b *api.Batch, held map[string]bool) (news
 	key := lease.Key{Owner: owner, ID: b.ID}
 	before := r.running[key]
 	switch {
+	case before != nil && ended(before.Stage) && !ended(b.Stage) && !b.Started.IsZero() && before.Started.Equal(b.Started):
+		return nil, nil // an older report, which comes late
 	case before == nil && r.share(owner) >= mostPerUser:
 		return nil, ErrShare
 	case before == nil && len(r.running) >= most:

@@ -91,6 +91,34 @@ func TestARunnerThatFallsSilent(t *testing.T) {
 	})
 }
 
+// A report that comes behind the last one of its batch changes nothing.
+func TestAReportThatComesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, told := someRuns()
+		b := api.Batch{ID: "a", Output: "/x/out.jsonl", Stage: "running", Started: time.Now(), Done: 5}
+		report(t, r, b)
+		last := b
+		last.Stage, last.Done = "done", 7
+		report(t, r, last)
+		report(t, r, b)
+		if got := r.List(); len(got) != 1 || got[0].Stage != "done" || got[0].Done != 7 {
+			t.Errorf("listed are %+v", got)
+		}
+		time.Sleep(2 * Silence)
+		synctest.Wait()
+		if all := told(); len(all) != 2 || !strings.HasPrefix(all[1], "info finished") {
+			t.Errorf("it was said: %q", all)
+		}
+		b.Started = b.Started.Add(time.Hour) // another run with the same id
+		report(t, r, b)
+		if got := r.List(); len(got) != 1 || got[0].Stage != "running" {
+			t.Errorf("listed are %+v", got)
+		}
+		time.Sleep(2 * Silence)
+		synctest.Wait()
+	})
+}
+
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, told := someRuns()
