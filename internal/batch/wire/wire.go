@@ -146,14 +146,16 @@ func (l *Link) Latency() time.Duration {
 }
 
 // Say sends a message. It does not wait: who reads frames must not wait for the other end
-// to read some, which may do the same.
+// to read some, which may do the same. A message that cannot be sent ends the link: the
+// other end would wait for it.
 func (l *Link) Say(message any) error {
 	text, err := json.Marshal(message)
-	if err != nil {
-		return err
+	if err == nil && len(text) > messageBytes {
+		err = fmt.Errorf("a message of %d bytes is too long", len(text))
 	}
-	if len(text) > messageBytes {
-		return fmt.Errorf("a message of %d bytes is too long", len(text))
+	if err != nil {
+		l.End(err)
+		return err
 	}
 	return l.post(frameMessage, text)
 }

@@ -51,8 +51,8 @@ func TestMessagesComeInOrder(t *testing.T) {
 			t.Fatalf("message %d is %s", i, got)
 		}
 	}
-	if a.Say(strings.Repeat("x", messageBytes)) == nil {
-		t.Error("a message that is too long was sent")
+	if err := a.Say(strings.Repeat("x", messageBytes)); err == nil || !errors.Is(a.Err(), err) {
+		t.Errorf("a message that is too long: %v, and the link says %v", err, a.Err())
 	}
 }
 
