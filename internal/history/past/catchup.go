@@ -31,7 +31,6 @@ func (p *Past) catchUp() error {
 		return fmt.Errorf("read the newest samples: %w", err)
 	}
 	defer q.Close()
-	p.catalog = catalog{}
 	a := p.long.db.Appender(context.Background())
 	set := q.Select(context.Background(), false, nil, labels.MustNewMatcher(labels.MatchNotEqual, labels.MetricName, ""))
 	var it chunkenc.Iterator

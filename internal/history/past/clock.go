@@ -52,7 +52,6 @@ func (p *Past) rewind(t, newest int64) error {
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("take out what lies ahead of the clock: %w", err)
 	}
-	p.catalog = catalog{}
 	moved := 0
 	for _, k := range []kind{recentKind, longKind} {
 		n, err := p.shelve(k, t)

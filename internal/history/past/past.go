@@ -125,11 +125,12 @@ func (p *Past) open() error {
 		return errors.Join(err, recent.close())
 	}
 	p.recent, p.long = recent, long
-	p.catalog.forget()
 	defer p.letIn()
 	if p.window != 0 { // after a pause: the samples collected before are still there
+		p.catalog.forget()
 		return nil
 	}
+	p.catalog = catalog{}
 	if err := p.catchUp(); err != nil {
 		p.o.Log.Warn("a half-minute of the past is missing", "error", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -245,6 +246,30 @@ func TestHalfMinutesAcrossARestart(t *testing.T) {
 	}
 	if list := read(t, p, "work_total:max", noon, noon.Add(time.Hour)); len(list) > 0 {
 		t.Errorf("a counter has the most: %v", list)
+	}
+}
+
+// A half-minute that cannot be stored at its end is stored when the past goes on.
+func TestAHalfMinuteThatFails(t *testing.T) {
+	p, events := open(t, t.TempDir(), usual)
+	fill(t, p, noon, noon.Add(time.Minute), time.Second)
+	if err := p.long.db.Head().Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Write(noon.Add(time.Minute), []series.Sample{sample("gpu_load", series.Gauge, 1)}); err == nil {
+		t.Fatal("a half-minute is stored in a log that is closed")
+	}
+	retry(p)
+	fill(t, p, noon.Add(2*time.Minute), noon.Add(3*time.Minute), time.Second)
+	var most []float64
+	for _, found := range read(t, p, "gpu_load:max", noon, noon.Add(150*time.Second)) {
+		most = append(most, found.v)
+	}
+	if want := []float64{29, 59, 149}; !slices.Equal(most, want) {
+		t.Errorf("the most of each half-minute is %v, want %v", most, want)
+	}
+	if list := events.take(); len(list) != 2 {
+		t.Errorf("the events are %+v", list)
 	}
 }
 

@@ -83,21 +83,24 @@ func (p *Past) store(at time.Time, list []series.Sample) (err error) {
 	return nil
 }
 
-// condense stores the half-minute that has ended. The caller holds write.
+// condense stores the half-minute that has ended, and leaves none that is being collected.
+// If it fails, catchUp reads the samples again. The caller holds write.
 func (p *Past) condense() error {
-	if p.window == 0 {
+	end := p.window
+	if end == 0 {
 		return nil
 	}
+	p.window = 0
 	a := p.long.db.Appender(context.Background())
 	for _, k := range p.catalog.table {
-		if err := k.store(a, p.window); err != nil {
+		if err := k.store(a, end); err != nil {
 			return errors.Join(err, a.Rollback())
 		}
 	}
 	if err := a.Commit(); err != nil {
 		return fmt.Errorf("store half-minutes: %w", err)
 	}
-	p.long.wrote(p.window)
+	p.long.wrote(end)
 	return nil
 }
 
