@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/history/series"
@@ -252,6 +253,35 @@ func TestDamageIsSoughtRarely(t *testing.T) {
 		if got := !p.counted.suspected.Load(); got != c.looks {
 			t.Errorf("after %v: looks for damage: %v, want %v", c.after, got, c.looks)
 		}
+	}
+}
+
+// A look for damage that could not open what it looks at does not count as one.
+func TestDamageIsSoughtAgain(t *testing.T) {
+	dir, end := filled(t, fillModel(t))
+	p, events := open(t, dir, usual)
+	var usually unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &usually); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: usually.Max}); err != nil {
+		t.Fatal(err)
+	}
+	p.write.Lock()
+	p.findDamage(end)
+	p.write.Unlock()
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &usually); err != nil {
+		t.Fatal(err)
+	}
+	if !p.counted.suspected.Load() {
+		t.Fatal("the store has looked without files")
+	}
+	p.Tidy(end.Add(time.Minute))
+	if p.counted.suspected.Load() {
+		t.Error("a minute later the store does not look")
+	}
+	if list := events.take(); len(list) > 0 {
+		t.Errorf("the events are %+v", list)
 	}
 }
 

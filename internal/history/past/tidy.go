@@ -72,7 +72,6 @@ func (p *Past) tidy(now time.Time) (err error) {
 // findDamage reads every block, and puts the damaged ones aside. The caller
 // holds write.
 func (p *Past) findDamage(now time.Time) {
-	p.looked = now
 	bad, reasons := map[string][]string{}, map[string]error{} // by store; the reason is of the first
 	for _, s := range []*store{p.recent, p.long} {
 		for _, b := range s.db.Blocks() {
@@ -86,6 +85,7 @@ func (p *Past) findDamage(now time.Time) {
 			}
 		}
 	}
+	p.looked = now
 	if len(bad) == 0 {
 		return
 	}
