@@ -8,7 +8,6 @@
 package events
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"reflect"
@@ -168,25 +167,6 @@ func (l *Log) Kept(after uint64) ([]gpu.Event, <-chan struct{}) {
 		found[i] = *entry.Event()
 	}
 	return found, more
-}
-
-// Each calls f for every event after the given id, in order, until ctx ends or
-// f returns an error, which it returns.
-func (l *Log) Each(ctx context.Context, after uint64, f func(gpu.Event) error) error {
-	for {
-		found, more := l.Entries(after, math.MaxInt)
-		for _, entry := range found {
-			if err := f(*entry.Event()); err != nil {
-				return err
-			}
-			after = entry.ID()
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-more:
-		}
-	}
 }
 
 // recent is the number of newest entries that keep their encodings. Readers that follow

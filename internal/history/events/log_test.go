@@ -2,7 +2,6 @@ package events
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,36 +72,42 @@ func TestIDsGrowAcrossRestarts(t *testing.T) {
 	}
 }
 
-func TestEachFollows(t *testing.T) {
+// follow calls f for every event of a log until ctx ends, as readers that follow it do.
+func follow(ctx context.Context, l *Log, f func(gpu.Event)) {
+	for after := uint64(0); ; {
+		found, more := l.Kept(after)
+		for _, e := range found {
+			f(e)
+			after = e.ID
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-more:
+		}
+	}
+}
+
+func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(10, start)
 		publish(l, "a")
 		ctx, cancel := context.WithCancel(t.Context())
 		var got []string
-		done := make(chan error)
+		done := make(chan struct{})
 		go func() {
-			done <- l.Each(ctx, 0, func(e gpu.Event) error { got = append(got, e.Text); return nil })
+			defer close(done)
+			follow(ctx, l, func(e gpu.Event) { got = append(got, e.Text) })
 		}()
 		synctest.Wait()
 		publish(l, "b", "c")
 		synctest.Wait()
 		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Each = %v, want nil when the context ends", err)
-		}
+		<-done
 		if diff := cmp.Diff([]string{"a", "b", "c"}, got); diff != "" {
 			t.Errorf("followed (-want +got):\n%s", diff)
 		}
 	})
-}
-
-func TestEachStopsWithTheReadersError(t *testing.T) {
-	l := New(10, start)
-	publish(l, "a")
-	broken := errors.New("broken pipe")
-	if err := l.Each(t.Context(), 0, func(gpu.Event) error { return broken }); !errors.Is(err, broken) {
-		t.Errorf("Each = %v, want %v", err, broken)
-	}
 }
 
 // A reader that does not read holds nothing up: publishing ten rings' worth
@@ -113,15 +118,15 @@ func TestSlowReaderMissesInsteadOfBlocking(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		reading, read := make(chan struct{}), make(chan struct{})
 		var got []string
-		done := make(chan error)
+		done := make(chan struct{})
 		go func() {
-			done <- l.Each(ctx, 0, func(e gpu.Event) error {
+			defer close(done)
+			follow(ctx, l, func(e gpu.Event) {
 				got = append(got, texts([]gpu.Event{e})...)
 				if len(got) == 1 {
 					close(reading)
 					<-read
 				}
-				return nil
 			})
 		}()
 		publish(l, "first")
