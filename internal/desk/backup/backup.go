@@ -291,7 +291,7 @@ func clean(name string, data []byte) ([]byte, error) {
 	case inventory.Saved:
 		text, _, err = config.WithoutSecrets(name, text)
 	case inventory.ServiceFile:
-		text, _, err = owner.Without(text, func(string) bool { return false })
+		text, _, err = owner.Without(text, time.Time{}, func(string) bool { return false })
 	default:
 		err = errors.New("nobody knows its secrets")
 	}

@@ -200,22 +200,26 @@ func lockFolder(folder string) (*os.File, error) {
 	return f, nil
 }
 
-// settle makes an unpacked state true here: fences and the numbers of jobs go on above all
-// that were given out since the backup, what ran and cannot be found is lost, and what belongs to another machine is
-// removed.
+// settle makes an unpacked state true here: fences, the numbers of jobs and the epochs of
+// services go on above all that were given out since the backup, what ran and cannot be
+// found is lost, and what belongs to another machine is removed.
 func (o *Options) settle(fresh string, h Header, did *Report) error {
 	for _, i := range inventory.Items() {
 		var err error
 		if i.Care == inventory.Bound {
 			err = o.settleBound(i.Path, fresh, h.Machine != "" && h.Machine == o.Machine.ID)
 		} else if i.Kind == inventory.Runs && did.Here && o.Replace {
-			err = linkFiles(filepath.Join(o.Folder, i.Path), filepath.Join(fresh, i.Path))
+			err = linkFiles(filepath.Join(o.Folder, i.Path), filepath.Join(fresh, i.Path), "*")
 		}
 		if err != nil {
 			return err
 		}
 	}
 	if o.Replace {
+		// The front runs on, and the next daemon finds it by these files.
+		if err := linkFiles(filepath.Join(o.Folder, inventory.Services), filepath.Join(fresh, inventory.Services), "front.*"); err != nil {
+			return err
+		}
 		if err := numbers.Above(filepath.Join(fresh, inventory.Numbers), filepath.Join(o.Folder, inventory.Numbers), o.Now); err != nil {
 			return err
 		}
@@ -293,7 +297,7 @@ func (o *Options) settleServices(fresh string, runs func(string) bool, did *Repo
 		text, err = file.Unseal(path, data)
 	}
 	if err == nil {
-		text, did.Services, err = owner.Without(text, runs)
+		text, did.Services, err = owner.Without(text, o.Now, runs)
 	}
 	if err != nil {
 		return nil // the daemon sets it aside and tells; Check says so, too
@@ -301,9 +305,9 @@ func (o *Options) settleServices(fresh string, runs func(string) bool, did *Repo
 	return file.Replace(path, text)
 }
 
-// linkFiles gives the files of a folder second names in another one: the records of runs
-// stay locked by their minders.
-func linkFiles(from, to string) error {
+// linkFiles gives the files of a folder whose names match a pattern second names in another
+// one: the records of runs stay locked by their minders.
+func linkFiles(from, to, pattern string) error {
 	entries, err := os.ReadDir(from)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -312,7 +316,7 @@ func linkFiles(from, to string) error {
 		err = os.MkdirAll(to, 0o700)
 	}
 	for _, e := range entries {
-		if err == nil && e.Type().IsRegular() {
+		if like, _ := filepath.Match(pattern, e.Name()); err == nil && like && e.Type().IsRegular() {
 			err = os.Link(filepath.Join(from, e.Name()), filepath.Join(to, e.Name()))
 		}
 	}

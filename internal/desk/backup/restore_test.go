@@ -135,7 +135,8 @@ func TestBoundToTheMachine(t *testing.T) {
 }
 
 // The records of what runs stay if the machine runs on, and those of another boot go. The
-// daemon's group can read what it could.
+// files by which the daemon finds the front stay, and the daemon's group can read what it
+// could.
 func TestRecordsOfRunsStay(t *testing.T) {
 	archive := archived(t, stateOf(t, "0.1.0"), false)
 	for _, m := range []backup.Machine{here, {ID: here.ID, Boot: "b2"}} {
@@ -150,8 +151,14 @@ func TestRecordsOfRunsStay(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		if err := os.WriteFile(filepath.Join(to, inventory.Services, "front.unit"), []byte("now"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		restore(t, archive, backup.Options{Folder: to, Machine: m, Replace: true})
 		is := tree(t, to)
+		if is[inventory.Services+"/front.unit"] != "now" {
+			t.Errorf("on %v, the next daemon does not know how the front runs", m)
+		}
 		for _, i := range inventory.Items() {
 			if _, has := is[i.Path+"/9.0.1"]; has != (i.Kind == inventory.Runs && m == here) {
 				t.Errorf("on %v, %s is there: %v", m, i.Path, has)

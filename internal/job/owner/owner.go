@@ -303,7 +303,7 @@ func (o *Owner) write(s *owned, life *service.Life, leftovers []leftover) error 
 			s.life = *life
 		} else if s != nil {
 			delete(o.services, s.name)
-			for _, f := range o.fronts { // one of the same name begins with the first epoch
+			for _, f := range o.fronts {
 				delete(f.open, s.name)
 				delete(f.used, s.name)
 				delete(f.closed, s.name)
@@ -563,7 +563,8 @@ func (o *Owner) Configure(all []service.Spec) {
 	for name, spec := range now {
 		o.set(func() { // nobody sees a service without its settings
 			if o.services[name] == nil {
-				o.services[name] = &owned{name: name, life: service.Life{State: service.Away, Since: time.Now()}, cancel: func() {}}
+				began := time.Now()
+				o.services[name] = &owned{name: name, life: service.Life{State: service.Away, Since: began, Epoch: service.FirstEpoch(began)}, cancel: func() {}}
 			}
 			o.services[name].spec = spec
 		})

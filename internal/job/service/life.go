@@ -92,6 +92,11 @@ const (
 	mostRest  = 5 * time.Minute
 )
 
+// FirstEpoch returns an epoch after all that a service had before, for one of which nothing
+// is known, or something old: a front may know more. It is the time in seconds, because no
+// service has more than one stay in a second.
+func FirstEpoch(now time.Time) uint64 { return uint64(max(now.Unix(), 0)) }
+
 // Rest returns how long a service is not started after its nth failure.
 func Rest(n int) time.Duration {
 	return min(leastRest<<min(max(n-1, 0), 20), mostRest)
