@@ -188,7 +188,7 @@ var FrontBounds = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5,
 type FrontBring struct {
 	Front   string `json:"front" maxLength:"64" pattern:"^[a-z0-9]+$"`
 	Service string `json:"service" maxLength:"128"`
-	User    string `json:"user" maxLength:"256" doc:"Who asks, as FrontCaller names them; for fair shares."`
+	User    string `json:"user" maxLength:"256" doc:"Who asks, as FrontCaller names them; for fair shares. Empty: users whom the front does not keep apart."`
 
 	Waited float64 `json:"waited_seconds,omitempty" minimum:"0" maximum:"1000000" doc:"A request has waited so long, and waits no more. If this is not 0, nothing is brought, and the answer is a problem that says what the service waits for."`
 }

@@ -52,7 +52,7 @@ const portAgain = time.Second
 var guestLimits = peercred.Limits{User: quota.Connections, Unknown: 64, All: 1536, Admin: 512, First: 512, Few: 8}
 
 // frontConnections is how many connections the front may have: it asks once for each user
-// and service that others wait for.
+// and service that others wait for, and from some number on once for each service.
 const frontConnections = 768
 
 // openDoors serves on the socket raw and, if configured, on TCP, with TLS if there is a

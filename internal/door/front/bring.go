@@ -23,10 +23,13 @@ const (
 	whyPatience = 2 * time.Second
 	// again is the pause before the daemon is asked again.
 	again = 200 * time.Millisecond
+	// mostBringing is how many questions for services the daemon has until those of further
+	// users are one for each service: the front has room for others then, and reports.
+	mostBringing = 256
 )
 
 // bringing is a question to the daemon for a service, which the requests of one user
-// share. The lock of the table guards waiters.
+// share, or those of all users who are not kept apart. The lock of the table guards waiters.
 type bringing struct {
 	waiters int
 	cancel  context.CancelFunc
@@ -119,9 +122,11 @@ func (f *Front) late(ctx context.Context, s *service, user string, waited time.D
 	name, state := s.counted.Service, s.told.State
 	if ctx.Err() == nil {
 		f.table.mu.Unlock()
-		ctx, cancel := context.WithTimeout(ctx, whyPatience)
-		_, err := f.daemon.FrontBring(ctx, api.FrontBring{Front: f.name, Service: name, User: user, Waited: waited.Seconds()})
-		cancel()
+		_, err, _ := f.reasons.Do(name, func() (any, error) { // those who gave up together ask once
+			ctx, cancel := context.WithTimeout(context.Background(), whyPatience)
+			defer cancel()
+			return f.daemon.FrontBring(ctx, api.FrontBring{Front: f.name, Service: name, User: user, Waited: waited.Seconds()})
+		})
 		f.table.mu.Lock()
 		if problem := (*api.Problem)(nil); errors.As(err, &problem) && problem.Code == "start_timeout" {
 			return asRefusal(problem)
@@ -134,7 +139,12 @@ func (f *Front) late(ctx context.Context, s *service, user string, waited time.D
 // caller holds the lock of the table, which await gives up while it waits.
 func (f *Front) await(ctx context.Context, s *service, user string) error {
 	b := s.bringing[user]
+	if b == nil && f.table.bringing >= mostBringing {
+		user = "" // all who are not kept apart
+		b = s.bringing[user]
+	}
 	if b == nil {
+		f.table.bringing++
 		asking, cancel := context.WithCancel(context.Background())
 		b = &bringing{cancel: cancel, done: make(chan struct{})}
 		s.bringing[user] = b
@@ -165,6 +175,7 @@ func (f *Front) bring(ctx context.Context, s *service, name, user string, b *bri
 	brought, err := f.daemon.FrontBring(ctx, api.FrontBring{Front: f.name, Service: name, User: user})
 	f.table.mu.Lock()
 	defer f.table.mu.Unlock()
+	f.table.bringing--
 	if s.bringing[user] == b {
 		delete(s.bringing, user)
 	}

@@ -25,6 +25,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/access"
@@ -89,6 +91,7 @@ type Front struct {
 
 	table   *table
 	callers *callers
+	reasons singleflight.Group // by service, why it did not come
 	probes  probes
 	memory  *spool
 	spool   *spool

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/door/peercred"
 	"github.com/berth-gpu/berth/internal/door/problems"
 	"github.com/berth-gpu/berth/internal/process"
@@ -211,6 +212,82 @@ func TestRequestsWaitTogetherForAServiceThatComes(t *testing.T) {
 	if len(asked) != 0 {
 		t.Error("the daemon was asked more than once for one user")
 	}
+}
+
+// answers is a daemon that answers each question for a service when it is told to.
+type answers struct {
+	mu     sync.Mutex
+	asked  []api.FrontBring
+	answer chan bool
+}
+
+func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
+	var b api.FrontBring
+	if err := json.NewDecoder(r.Body).Decode(&b); err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	a.asked = append(a.asked, b)
+	a.mu.Unlock()
+	select {
+	case <-a.answer:
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+	w := httptest.NewRecorder()
+	if b.Waited > 0 {
+		problems.Write(w, problems.New(503, "start_timeout", "It waits for ada."))
+	} else {
+		respond(w, api.FrontBrought{Epoch: 1}, nil)
+	}
+	return w.Result(), nil
+}
+
+// However many users wait for services, the daemon has a bounded number of questions, so
+// that it hears the reports of the front, and each service that somebody waits for comes.
+func TestManyUsersWaitTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &answers{answer: make(chan bool)}
+		c, err := client.New(client.Options{Transport: d})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := newFront(Options{Log: slog.New(slog.DiscardHandler), Daemon: c}, peercred.New(process.Proc()))
+		f.table.learn([]api.FrontService{{Name: "chat", State: "away"}, {Name: "other", State: "away"}, {Name: "late", State: "away", Timeout: 60}}, f.connect)
+		var all sync.WaitGroup
+		wait := func(name, user string, users int, code string) {
+			for i := range users {
+				all.Go(func() {
+					if _, refused := f.enter(t.Context(), name, fmt.Sprint(user, i), func() {}); code != "" && (refused == nil || refused.Code != code || !strings.Contains(refused.Message, "ada")) || code == "" && refused != nil {
+						t.Errorf("%s%d, %s: %v", user, i, name, refused)
+					}
+				})
+			}
+			synctest.Wait()
+		}
+		wait("chat", "u", mostBringing, "")
+		wait("chat", "v", 50, "")
+		wait("other", "v", 50, "")
+		wait("late", "v", 50, "start_timeout")
+		if n := len(d.asked); n != mostBringing+3 {
+			t.Errorf("the daemon was asked %d times at once, want %d", n, mostBringing+3)
+		}
+		for i, name := range []string{"chat", "other", "late"} {
+			if b := d.asked[len(d.asked)-3+i]; b.Service != name || b.User != "" {
+				t.Errorf("%+v, want all who wait for %s", b, name)
+			}
+		}
+		time.Sleep(time.Minute) // the start_timeout of one
+		synctest.Wait()
+		if n := len(d.asked); n != mostBringing+4 || d.asked[n-1].Waited != 60 {
+			t.Errorf("the daemon was asked %d times why a service did not come", n-mostBringing-3)
+		}
+		close(d.answer)
+		all.Wait()
+		if f.table.bringing != 0 {
+			t.Errorf("%d questions are left", f.table.bringing)
+		}
+	})
 }
 
 // Whoever takes all that one user may have leaves the other half to others.

@@ -24,6 +24,7 @@ type table struct {
 	outbox   []api.FrontReport // what the daemon must hear besides counts
 	whole    bool              // the daemon must hear about all services
 	listen   string            // where the front takes requests; empty if it does not
+	bringing int               // questions for services that the daemon has not answered
 
 	wake   chan struct{} // has room for one; something changed
 	urgent chan struct{} // has room for one; the daemon waits for what is in the outbox
@@ -43,7 +44,7 @@ type service struct {
 	last     time.Time
 	counted  api.FrontCounted
 	sent     api.FrontOpen        // what the daemon heard last
-	bringing map[string]*bringing // by user
+	bringing map[string]*bringing // by user; "": of all who are not kept apart
 }
 
 // stay is the time from the opening of a service to its closing. The lock of the table

@@ -722,7 +722,7 @@ export interface FieldProblem {
 export interface FrontBring {
   front: string;
   service: string;
-  /** Who asks, as FrontCaller names them; for fair shares. */
+  /** Who asks, as FrontCaller names them; for fair shares. Empty: users whom the front does not keep apart. */
   user: string;
   /** A request has waited so long, and waits no more. If this is not 0, nothing is brought, and the answer is a problem that says what the service waits for. */
   waited_seconds?: number;
