@@ -38,6 +38,9 @@ type AwayError struct {
 }
 
 func (e *AwayError) Error() string {
+	if turnedAway(e.Err) {
+		return fmt.Sprintf("the daemon went away while the request waited, and has read nothing since: %v", e.Err)
+	}
 	return fmt.Sprintf("the daemon went away while the request waited, and did not come back within %s: %v", e.Within, e.Err)
 }
 
@@ -46,7 +49,8 @@ func (e *AwayError) Unwrap() error { return e.Err }
 // persist makes a request that may wait. If the daemon goes away meanwhile, persist makes
 // it again until the daemon has answered, or has been away for awayLimit. While too many
 // connections are open, persist makes it again until its timeout is over, if it has one. A
-// request that is made again has the rest of its timeout, and the query that says so.
+// request that is made again has the rest of its timeout, and the query that says so if the
+// daemon may have seen it: one that was never read could get what another one was granted.
 func persist[T any](ctx context.Context, c *Client, timeout gpu.Opt[float64], ask func(timeout gpu.Opt[float64], query url.Values) (T, error)) (T, error) {
 	begun := time.Now()
 	answer, err := ask(timeout, nil)
@@ -59,12 +63,20 @@ func persist[T any](ctx context.Context, c *Client, timeout gpu.Opt[float64], as
 		}
 		return timeout
 	}
+	var query url.Values
 	for since, wait := time.Now(), firstPause; ; wait = min(2*wait, longestPause) {
-		var why error = &AwayError{Within: awayLimit, Err: err}
+		if wentAway(err) && !isUnsent(err) {
+			query = repeated
+		}
+		away := &AwayError{Within: awayLimit, Err: err}
+		var why error = away
 		if turnedAway(err) {
 			why = err
 		}
 		if time.Since(since) >= awayLimit || turnedAway(err) && rest() == gpu.Some(0.0) {
+			if query != nil { // it may have been granted
+				return answer, away
+			}
 			return answer, why
 		}
 		if c.retry != nil && (!turnedAway(err) || time.Since(begun) >= longestPause) {
@@ -74,7 +86,7 @@ func persist[T any](ctx context.Context, c *Client, timeout gpu.Opt[float64], as
 			return answer, fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
 		asked := time.Now()
-		answer, err = ask(rest(), repeated)
+		answer, err = ask(rest(), query)
 		switch {
 		case turnedAway(err):
 			since = time.Now() // it is there

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -26,10 +28,16 @@ type restarts struct {
 	answers []any // an error, an api.Problem, or what the daemon answers
 	asked   []string
 	bodies  []api.LeaseRequest
+
+	released []string // paths
 }
 
 func (r *restarts) RoundTrip(req *http.Request) (*http.Response, error) {
 	var body api.LeaseRequest
+	if req.Method == http.MethodDelete {
+		r.released = append(r.released, req.URL.Path)
+		return respond(http.StatusOK, "application/json", api.Ended{}), nil
+	}
 	if err := json.NewDecoder(req.Body).Decode(&body); err != nil {
 		return nil, err
 	}
@@ -157,8 +165,54 @@ func TestAskingAgainForAConnection(t *testing.T) {
 				if (err == nil) != test.granted || err == nil && l.Fence != 7 || err != nil && !turnedAway(err) {
 					t.Errorf("got %+v, %v", l, err)
 				}
+				if slices.Contains(way.asked, "/api/leases?repeated=true") {
+					t.Error("the daemon has read nothing, and is asked as if it had")
+				}
 				if len(way.asked) != test.asked || told != test.told {
 					t.Errorf("asked %d times and told %d times, want %d and %d", len(way.asked), told, test.asked, test.told)
+				}
+			})
+		})
+	}
+}
+
+// A request whose first answer was lost may have been granted, whatever refuses the next
+// ones: its caller is told so, and Hold gives the lease back. What the daemon has never read
+// was not granted.
+func TestWhatMayHaveBeenGranted(t *testing.T) {
+	full := &api.Problem{Status: http.StatusServiceUnavailable, Code: "too_many_connections"}
+	stopping := &api.Problem{Status: http.StatusServiceUnavailable, Code: "stopping"}
+	for name, test := range map[string]struct {
+		answers []any
+		leaves  time.Duration // when the caller leaves
+		granted bool          // perhaps
+	}{
+		"full afterwards":     {[]any{io.EOF, full}, time.Hour, true},
+		"stopping afterwards": {[]any{io.EOF, stopping}, time.Hour, true},
+		"the caller leaves":   {[]any{io.EOF, full}, time.Second, true},
+		"full":                {[]any{full}, time.Hour, false},
+		"refused afterwards":  {[]any{io.EOF, &api.Problem{Status: http.StatusConflict, Code: "insufficient_memory"}}, time.Hour, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				way := &restarts{answers: test.answers}
+				c, err := New(Options{Transport: way})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, leave := context.WithTimeout(t.Context(), test.leaves)
+				defer leave()
+				_, err = c.Hold(ctx, api.LeaseRequest{Timeout: gpu.Some(3.0)})
+				if away := errors.As(err, new(*AwayError)); err == nil || ctx.Err() == nil && away != test.granted {
+					t.Errorf("refused with %v", err)
+				}
+				for i, asked := range way.asked {
+					if repeated := i > 0 && test.answers[0] == io.EOF; strings.HasSuffix(asked, "?repeated=true") != repeated {
+						t.Errorf("the request %d is %s", i, asked)
+					}
+				}
+				if (len(way.released) == 1) != test.granted {
+					t.Errorf("released %q", way.released)
 				}
 			})
 		})

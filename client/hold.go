@@ -57,7 +57,8 @@ func (c *Client) Hold(ctx context.Context, r api.LeaseRequest) (*Lease, error) {
 	}
 	granted, err := c.Acquire(ctx, r)
 	if err != nil {
-		if problem := (*api.Problem)(nil); ownID && !errors.As(err, &problem) {
+		away := (*AwayError)(nil)
+		if ownID && (!isProblem(err) || errors.As(err, &away) || ctx.Err() != nil) { // else the daemon has decided
 			giveBack(ctx, c, r.ID)
 		}
 		return nil, err
