@@ -28,30 +28,36 @@ def persisting(request: Request) -> Call[Any]:
         if not went_away(why) and not turned_away(why):
             raise
         lost = why
-    told = False
+    seen = told = False
     since, pause = time.monotonic(), FIRST
     while time.monotonic() - since < AWAY:
+        seen = seen or went_away(lost)
         if went_away(lost) and not told:
             LOG.warning("the daemon went away while a request waited; asking again for %d s", AWAY)
             told = True
         yield pause
         pause = min(2 * pause, LONGEST)
         asked = time.monotonic()
-        again = _repeated(request, asked - begun)
+        again = _rest(request, asked - begun, seen)
         try:
             answer = yield again
             if told:
                 LOG.warning("the daemon is back, and has answered")
             return answer
         except BerthError as why:
-            if turned_away(why) and (again.body or {}).get("timeout_seconds") != 0:
-                since = time.monotonic()  # it is there
+            lost = why
+            if turned_away(why):
+                if (again.body or {}).get("timeout_seconds") != 0:
+                    since = time.monotonic()  # it is there
+                elif seen:  # it may have been granted
+                    break
+                else:
+                    raise
             elif went_away(why):
                 if time.monotonic() - asked > LONGEST:  # it was back, and the request waited
                     since = time.monotonic()
             elif not isinstance(why, NoDaemon):
                 raise
-            lost = why
     raise Broken("%s %s" % (request.method, request.path), lost) from lost
 
 
@@ -61,9 +67,11 @@ def went_away(why: BerthError) -> bool:
     return isinstance(why, Broken) or isinstance(why, Problem) and why.code in ("stopping", "no_turn")  # what older daemons say when they stop
 
 
-def _repeated(request: Request, waited: float) -> Request:
-    """Returns the request as one that was made before, with the rest of its time."""
+def _rest(request: Request, waited: float, seen: bool) -> Request:
+    """Returns the request with the rest of its time. If the daemon may have seen it, it is
+    one that was made before: one that was never read could get what another one was granted."""
     body = dict(request.body or {})
     if body.get("timeout_seconds") is not None:
         body["timeout_seconds"] = max(body["timeout_seconds"] - waited, 0.0)
-    return dataclasses.replace(request, body=body, query={**(request.query or {}), "repeated": "true"})
+    query = {**(request.query or {}), "repeated": "true"} if seen else request.query
+    return dataclasses.replace(request, body=body, query=query)

@@ -67,23 +67,37 @@ class Patience(unittest.TestCase):
         with self.assertLogs("berth"):
             self.assertTrue(self.pauses(FileNotFoundError()))
 
-    def test_one_with_too_many_connections_is_asked_again(self):
-        full = berth.Problem({"code": "too_many_connections", "detail": "You have too many."}, 503)
+    def refused(self, refusal, first=None):
+        """Returns the queries and the times of a request that waits and is always refused, and what
+        was told."""
         request, asked = Request("POST", "/api/leases", {"timeout_seconds": 30}), []
         clock = [0.0]
         with mock.patch("berth.enduring.time.monotonic", lambda: clock[0]), self.assertLogs("berth") as told:
             call = persisting.persisting(request)
             step = next(call)
-            with self.assertRaises(berth.Problem):
+            with self.assertRaises(berth.Broken if first else berth.Problem):
                 while True:
                     if isinstance(step, Request):
-                        asked.append(clock[0])
-                        step = call.throw(full)
+                        asked.append((step.query, clock[0]))
+                        step = call.throw(refusal if asked[1:] else first or refusal)
                     else:
                         clock[0] += step
                         step = call.send(None)
+        return [query for query, _ in asked], [at for _, at in asked], told.output
+
+    def test_one_with_too_many_connections_is_asked_again(self):
+        full = berth.Problem({"code": "too_many_connections", "detail": "You have too many."}, 503)
+        queries, asked, told = self.refused(full)
         self.assertTrue(30 <= asked[-1] <= 31 and len(asked) < 45, asked)
-        self.assertEqual(told.output, ["WARNING:berth:You have too many.; asking again"])
+        self.assertEqual(told, ["WARNING:berth:You have too many.; asking again"])
+        self.assertFalse(any(queries), "it has read nothing, and is asked as if it had")
+
+    def test_a_refusal_does_not_hide_that_an_earlier_answer_was_lost(self):
+        full = berth.Problem({"code": "too_many_connections", "detail": "You have too many."}, 503)
+        queries, asked, told = self.refused(full, first=berth.Broken("POST /api/leases", OSError("it dies")))
+        self.assertTrue(30 <= asked[-1] <= 31, asked)
+        self.assertEqual(queries, [None] + [{"repeated": "true"}] * (len(asked) - 1))
+        self.assertIn("the daemon went away", told[0])
 
     def test_a_refusal_before_the_request_is_heard(self):
         with socket.socket(socket.AF_UNIX) as listener:
