@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -297,6 +298,29 @@ func TestEndure(t *testing.T) {
 		tries := 0
 		if err := new(Client).endure(t.Context(), false, func() error { tries++; return refused }); tries != 1 || err == nil {
 			t.Errorf("%d tries, error %v", tries, err)
+		}
+	})
+}
+
+// A log that breaks off is not asked for again: what came of it stands in the writer. One of
+// which nothing has come is.
+func TestLogThatBreaksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		way := roundTrip(func(*http.Request) (*http.Response, error) {
+			if asked++; asked == 1 {
+				return nil, io.EOF
+			}
+			broken := io.MultiReader(strings.NewReader("epoch 1\n"), iotest.ErrReader(io.ErrUnexpectedEOF))
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(broken)}, nil
+		})
+		c, err := New(Options{Transport: way, Patience: 10 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log strings.Builder
+		if err := c.JobLog(t.Context(), "job-7", LogQuery{Follow: true}, &log); !errors.Is(err, io.ErrUnexpectedEOF) || log.String() != "epoch 1\n" || asked != 2 {
+			t.Errorf("asked %d times, %q, error %v", asked, log.String(), err)
 		}
 	})
 }

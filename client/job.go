@@ -162,10 +162,12 @@ func (c *Client) log(ctx context.Context, path string, q LogQuery, w io.Writer) 
 	if q.Follow {
 		query.Set("follow", "true")
 	}
-	err := c.unhurried().exchange(ctx, http.MethodGet, path, query, nil, func(resp *http.Response) error {
+	c = c.unhurried()
+	err := c.exchange(ctx, http.MethodGet, path, query, nil, func(resp *http.Response) error {
 		if err := check(resp); err != nil {
 			return err
 		}
+		c.patience = 0 // what comes now stands in w, and is not asked for again
 		_, err := io.Copy(w, resp.Body)
 		return err
 	})
