@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import select
 import socket
 import tempfile
 import threading
@@ -116,6 +117,27 @@ class Patience(unittest.TestCase):
 
             with mock.patch.object(client, "_connect", connected), self.assertRaises(berth.Problem) as refused:
                 client.call("POST", "/api/jobs", {"command": ["x" * 1_000_000]})
+        self.assertTrue(enduring.turned_away(refused.exception))
+
+    def test_a_refusal_of_a_request_that_nobody_reads_is_heard(self):
+        """Once the request is written, a reset follows the refusal, which says its length."""
+        full = b'{"code":"too_many_connections"}'
+        head = b"HTTP/1.1 503 \r\nContent-Type: application/problem+json\r\nContent-Length: %d\r\n\r\n" % len(full)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(self.path)
+            listener.listen()
+
+            def refuse():
+                taken, _ = listener.accept()
+                with taken:
+                    select.select([taken], [], [])
+                    taken.sendall(head + full)
+
+            refusing = threading.Thread(target=refuse)
+            refusing.start()
+            self.addCleanup(refusing.join)
+            with self.assertRaises(berth.Problem) as refused:
+                berth.Client(socket=self.path).call("POST", "/api/jobs", {"command": ["x"]})
         self.assertTrue(enduring.turned_away(refused.exception))
 
     def test_a_machine_without_a_daemon_is_told_at_once(self):

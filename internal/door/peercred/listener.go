@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -322,6 +323,9 @@ func (l *Listener) turnAway(raw net.Conn) {
 	}
 }
 
-// busy is the whole answer to a caller that is turned away.
-var busy = []byte("HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\nRetry-After: 1\r\nConnection: close\r\n\r\n" +
-	`{"type":"about:blank","title":"Service Unavailable","status":503,"code":"too_many_connections","detail":"You have too many connections to the daemon open, or all users together have. Close some, or use one for several requests."}` + "\n")
+// busy is the whole answer to a caller that is turned away. It says how long it is: if the
+// caller has written a request, which nobody reads, an error follows in place of an end.
+var busy = []byte("HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\nRetry-After: 1\r\nConnection: close\r\n" +
+	"Content-Length: " + strconv.Itoa(len(busyText)) + "\r\n\r\n" + busyText)
+
+const busyText = `{"type":"about:blank","title":"Service Unavailable","status":503,"code":"too_many_connections","detail":"You have too many connections to the daemon open, or all users together have. Close some, or use one for several requests."}` + "\n"

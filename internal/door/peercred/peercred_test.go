@@ -1,9 +1,11 @@
 package peercred
 
 import (
+	"bufio"
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -372,9 +374,13 @@ func TestListener(t *testing.T) {
 		accepted <- c
 	}()
 	<-away
-	answer, err := io.ReadAll(second)
-	if err != nil || !strings.Contains(string(answer), "too_many_connections") {
-		t.Errorf("it was told %q, %v", answer, err)
+	answer, err := http.ReadResponse(bufio.NewReader(second), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || int64(len(text)) != answer.ContentLength || !strings.Contains(string(text), "too_many_connections") {
+		t.Errorf("it was told %q of %d bytes, %v", text, answer.ContentLength, err)
 	}
 	_, _ = first.Close(), first.Close()
 	dial()
