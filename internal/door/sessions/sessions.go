@@ -140,14 +140,14 @@ func (s *Sessions) Issue(o Owner, now time.Time) (made string, ends time.Time, e
 	s.codes = slices.DeleteFunc(s.codes, func(c code) bool { return !now.Before(c.ends) })
 	of, many := 0, 0
 	for i := len(s.codes) - 1; i >= 0; i-- {
+		if s.codes[i].same(&o) {
+			if of++; of >= mostCodesOfOne {
+				s.codes = slices.Delete(s.codes, i, i+1)
+				continue
+			}
+		}
 		if s.codes[i].mayBeMany() {
 			many++
-		}
-		if !s.codes[i].same(&o) {
-			continue
-		}
-		if of++; of >= mostCodesOfOne {
-			s.codes = slices.Delete(s.codes, i, i+1)
 		}
 	}
 	if len(s.codes) >= mostCodes || o.mayBeMany() && many >= mostCodes/2 {

@@ -90,6 +90,26 @@ func TestEveryoneTogetherHasALimitOfCodes(t *testing.T) {
 	}
 }
 
+// Where many share all codes that there are for them, one who asks again gets another one
+// for the own that is pushed out.
+func TestAnotherCodeWhereThereAreNoMore(t *testing.T) {
+	k, now := New(), time.Now()
+	for uid := range mostCodes/2 - mostCodesOfOne {
+		if _, _, err := k.Issue(Owner{UID: access.KnownUID(uid)}, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own := Owner{UID: access.KnownUID(mostCodes)}
+	for range 2 * mostCodesOfOne {
+		if _, _, err := k.Issue(own, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(k.codes) != mostCodes/2 {
+		t.Errorf("there are %d codes", len(k.codes))
+	}
+}
+
 // A session ends twelve hours after its last use, and seven days after it began.
 func TestSessionsEnd(t *testing.T) {
 	k, now := New(), time.Date(2026, 11, 16, 8, 0, 0, 0, time.UTC)
