@@ -53,7 +53,8 @@ func (e Event) Trimmed() Event {
 		e.Also[i] = EventCode(Printable(string(e.Also[i]), maxWord))
 	}
 	e.GPU, e.Lease, e.User = Printable(e.GPU, maxID), Printable(e.Lease, maxID), Printable(e.User, maxID)
-	e.By.User, e.By.Token, e.By.Door = Printable(e.By.User, maxName), Printable(e.By.Token, maxWord), Printable(e.By.Door, maxWord)
+	e.By.User, e.By.Token = Printable(e.By.User, maxName), Printable(e.By.Token, maxWord)
+	e.By.Door, e.By.Agent = Printable(e.By.Door, maxWord), Printable(e.By.Agent, maxWord)
 	e.Text, e.Public = Printable(e.Text, maxText), Printable(e.Public, maxText)
 	size, _ := e.measure()
 	if _, fits := measureValue(e.Data, 0, MaxEventJSON-size); !fits {
@@ -80,7 +81,7 @@ func (e *Event) measure() (size int, fits bool) {
 		text string
 		most int
 	}{{string(e.Code), maxWord}, {string(e.Severity), maxWord}, {e.GPU, maxID}, {e.Lease, maxID}, {e.User, maxID}, {e.Text, maxText},
-		{e.By.User, maxName}, {e.By.Token, maxWord}, {e.By.Door, maxWord}} {
+		{e.By.User, maxName}, {e.By.Token, maxWord}, {e.By.Door, maxWord}, {e.By.Agent, maxWord}} {
 		n, within := measure(part.text, part.most)
 		size += n
 		fits = fits && within

@@ -60,6 +60,10 @@ func TestTrimmedCutsWhatIsLong(t *testing.T) {
 	if got.Data["c"] != 7 || got.Data[cutMark] != true || len(got.Data["a"].(string)) > maxValue {
 		t.Errorf("data %v", got.Data)
 	}
+	agent := strings.Repeat("<", maxWord) // six bytes each as JSON
+	if got := (Event{By: By{Agent: agent}}).Trimmed().By.Agent; len(got) >= maxWord {
+		t.Errorf("agent %q", got)
+	}
 }
 
 func TestTrimmedShowsNothingHidden(t *testing.T) {
@@ -131,7 +135,7 @@ func TestTrimmedIsSmallWhateverGoesIn(t *testing.T) {
 			Code: EventCode(nasty("code").Draw(t, "code")), Severity: Severity(nasty("severity").Draw(t, "severity")),
 			GPU: nasty("gpu").Draw(t, "gpu"), Lease: nasty("lease").Draw(t, "lease"), User: nasty("user").Draw(t, "user"),
 			Text: nasty("text").Draw(t, "text"), Public: nasty("public").Draw(t, "public"),
-			By:   By{User: nasty("by").Draw(t, "by"), Token: nasty("token").Draw(t, "token"), Door: nasty("door").Draw(t, "door")},
+			By:   By{User: nasty("by").Draw(t, "by"), Token: nasty("token").Draw(t, "token"), Door: nasty("door").Draw(t, "door"), Agent: nasty("agent").Draw(t, "agent")},
 			Data: rapid.MapOf(nasty("key"), anything(4)).Draw(t, "data"),
 		}
 		if rapid.Bool().Draw(t, "uid is known") {
@@ -145,7 +149,7 @@ func TestTrimmedIsSmallWhateverGoesIn(t *testing.T) {
 		if len(text) > MaxEventJSON {
 			t.Fatalf("%d bytes of JSON", len(text))
 		}
-		for _, s := range []string{trimmed.Text, trimmed.Public, trimmed.GPU, trimmed.Lease, trimmed.User, trimmed.By.User, trimmed.By.Token, trimmed.By.Door, string(text)} {
+		for _, s := range []string{trimmed.Text, trimmed.Public, trimmed.GPU, trimmed.Lease, trimmed.User, trimmed.By.User, trimmed.By.Token, trimmed.By.Door, trimmed.By.Agent, string(text)} {
 			if !utf8.ValidString(s) || strings.ContainsAny(s, "\n\r\x1b\u202e\u2066\x00") {
 				t.Fatalf("it is not safe to show: %q", s)
 			}
