@@ -179,8 +179,8 @@ func (f *Front) bring(ctx context.Context, s *service, name, user string, b *bri
 	if s.bringing[user] == b {
 		delete(s.bringing, user)
 	}
-	if err == nil && f.table.services[name] == s {
-		told := s.told
+	// The orders may have come first, and say that this stay is over.
+	if told := s.told; err == nil && f.table.services[name] == s && (&stay{epoch: brought.Epoch}).follows(told) {
 		told.Epoch, told.Port, told.UID = brought.Epoch, brought.Port, brought.UID
 		s.enter(told, f.connect)
 	}

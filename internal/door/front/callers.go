@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"strconv"
@@ -229,16 +230,16 @@ func isProblem(err error) bool {
 	return errors.As(err, &problem) && problem.Status < 500
 }
 
-// remember keeps an answer, and forgets old ones if there are too many.
+// remember keeps an answer, and forgets others if there are too many: first those about
+// nobody, so that strangers do not take the places of who is known, and then old ones.
 func (c *callers) remember(key string, k known) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.known) >= mostCallers {
-		for other, old := range c.known {
-			if k.at.Sub(old.at) >= callerAge || old.err != nil {
-				delete(c.known, other)
-			}
-		}
+		maps.DeleteFunc(c.known, func(_ string, old known) bool { return old.err != nil })
+	}
+	if len(c.known) >= mostCallers {
+		maps.DeleteFunc(c.known, func(_ string, old known) bool { return k.at.Sub(old.at) >= callerAge })
 	}
 	if len(c.known) >= mostCallers {
 		clear(c.known)

@@ -290,6 +290,47 @@ func TestManyUsersWaitTogether(t *testing.T) {
 	})
 }
 
+// The answer to a question for a service comes after the order that its stay is over: it
+// does not open the stay.
+func TestABroughtServiceThatIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &answers{answer: make(chan bool)}
+		c, err := client.New(client.Options{Transport: d})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := newFront(Options{Log: slog.New(slog.DiscardHandler), Daemon: c}, peercred.New(process.Proc()))
+		f.table.learnOne(api.FrontService{Name: "chat", State: "away", Timeout: 60}, f.connect)
+		ctx, leave := context.WithCancel(t.Context())
+		over := make(chan bool)
+		go func() {
+			defer close(over)
+			_, _ = f.enter(ctx, "chat", "ada", func() {})
+		}()
+		synctest.Wait()
+		f.table.learnOne(api.FrontService{Name: "chat", State: "failed", Epoch: 1, Timeout: 60}, f.connect)
+		d.answer <- true
+		synctest.Wait()
+		if st := f.table.current("chat"); st != nil {
+			t.Errorf("the epoch %d is open", st.epoch)
+		}
+		leave()
+		<-over
+	})
+}
+
+// Strangers do not take the places of those whom the front knows.
+func TestStrangersAreForgottenFirst(t *testing.T) {
+	c, now := newCallers(nil), time.Now()
+	c.remember("ada", known{caller: api.FrontCaller{User: "ada"}, at: now.Add(-time.Hour)})
+	for i := range 2 * mostCallers {
+		c.remember(strconv.Itoa(i), known{err: errNoToken, at: now.Add(time.Duration(i) * time.Second)})
+	}
+	if _, known := c.known["ada"]; !known || len(c.known) > mostCallers {
+		t.Errorf("of %d callers, one who was known is gone", len(c.known))
+	}
+}
+
 // Whoever takes all that one user may have leaves the other half to others.
 func TestOneUserHasHalf(t *testing.T) {
 	f := newFront(Options{Log: slog.New(slog.DiscardHandler)}, peercred.New(process.Proc()))
