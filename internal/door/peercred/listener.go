@@ -1,6 +1,7 @@
 package peercred
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"slices"
@@ -219,10 +220,7 @@ func (c *Conn) Close() error {
 
 // SetDeadline sets both deadlines.
 func (c *Conn) SetDeadline(t time.Time) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.limit, c.until = t, t
-	return c.Conn.SetDeadline(t)
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
 // SetWriteDeadline sets how long writes may take in all. Each write takes no longer
@@ -231,7 +229,10 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.limit, c.until = t, t
-	return c.Conn.SetWriteDeadline(t)
+	if most := time.Now().Add(patience); t.After(most) {
+		c.until = most
+	}
+	return c.Conn.SetWriteDeadline(c.until)
 }
 
 // patience is the longest that a reader may leave an answer in its socket before the
@@ -249,10 +250,12 @@ func (c *Conn) Write(b []byte) (int, error) {
 func (c *Conn) extend(now time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.limit.IsZero() && c.limit.Before(now.Add(patience)) || c.until.Sub(now) > patience/2 {
-		return nil // a nearer deadline is set, or it is far enough
+	if c.until.Sub(now) > patience/2 || !c.limit.IsZero() && c.until.Equal(c.limit) {
+		return nil // it is far enough, or as far as it may be
 	}
-	c.until = now.Add(patience)
+	if c.until = now.Add(patience); !c.limit.IsZero() && c.limit.Before(c.until) {
+		c.until = c.limit
+	}
 	return c.Conn.SetWriteDeadline(c.until)
 }
 

@@ -419,6 +419,19 @@ func TestConnHasPatience(t *testing.T) {
 		if took := wrote(); took != time.Second {
 			t.Errorf("with a deadline of a second it was waited %v for", took)
 		}
+		for _, set := range []func(time.Time) error{c.SetWriteDeadline, c.SetDeadline} {
+			begun := time.Now()
+			_ = set(begun.Add(time.Minute))
+			for time.Since(begun) < 55*time.Second {
+				if took := wrote(); took < patience/2 || took > patience {
+					t.Errorf("with a deadline of a minute it was waited %v for", took)
+				}
+			}
+			_ = wrote()
+			if took := time.Since(begun); took != time.Minute {
+				t.Errorf("with a deadline of a minute all writes took %v", took)
+			}
+		}
 		_ = c.SetWriteDeadline(time.Time{})
 		if took := wrote(); took < patience/2 || took > patience {
 			t.Errorf("without one it was waited %v for", took)
