@@ -84,8 +84,8 @@ class Client:
     the machine's.
 
     ``token`` replaces the identity that the daemon would know the caller by.
-    Without it, ``BERTH_TOKEN_FILE`` names a file with one; ``BERTH_TOKEN`` is for a
-    URL only. For an https URL, ``ca`` (``BERTH_CA``) is a file with certificates to
+    Without it, ``BERTH_TOKEN_FILE`` names a file with one, which is read again for
+    every request; ``BERTH_TOKEN`` is for a URL only. For an https URL, ``ca`` (``BERTH_CA``) is a file with certificates to
     trust beside those of the system, and ``cert`` and ``key`` (``BERTH_CERT``,
     ``BERTH_KEY``) are files with the certificate to show."""
 
@@ -106,6 +106,7 @@ class Client:
             url = None if socket else os.environ.get("BERTH_URL")
         self.sockets: List[str] = [] if url else [socket] if socket else default_sockets()
         self._url = _parse(url) if url else None
+        self._token_file = None if token else os.environ.get("BERTH_TOKEN_FILE")
         self.token = token or _environment_token(self._url is not None)
         self._ca = ca or os.environ.get("BERTH_CA")
         if not cert and not key:
@@ -233,6 +234,11 @@ class Client:
             path += "?" + urllib.parse.urlencode(query, doseq=True)
         if self._url:
             path = self._url.path.rstrip("/") + path
+        if self._token_file:  # clusters replace tokens every hour
+            try:
+                self.token = _token_in(self._token_file)
+            except (OSError, ValueError):
+                pass  # the last one stays
         if self.token:
             headers["Authorization"] = "Bearer " + self.token
         if body is None:
@@ -315,6 +321,10 @@ def _environment_token(remote: bool) -> str:
     path = os.environ.get("BERTH_TOKEN_FILE")
     if not path:
         return os.environ.get("BERTH_TOKEN", "") if remote else ""
+    return _token_in(path)
+
+
+def _token_in(path: str) -> str:
     with open(path, encoding="ascii") as file:
         token = file.read().strip()
     if not token or not all("!" <= letter <= "~" for letter in token):

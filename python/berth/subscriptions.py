@@ -201,7 +201,7 @@ _LISTENERS: Dict[Tuple[Any, ...], _Listener] = {}
 
 
 def _listener(client: Client) -> _Listener:
-    address = (tuple(client.sockets), client._url, client.token)
+    address = (tuple(client.sockets), client._url, client._token_file or client.token)
     with _LOCK:
         return _LISTENERS.setdefault(address, _Listener(client))
 

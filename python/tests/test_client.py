@@ -7,6 +7,7 @@ import unittest
 from unittest import mock
 
 import berth
+from berth import subscriptions
 from berth.client import CALL_TIMEOUT, _listener, default_sockets
 
 from . import PATIENCE
@@ -22,6 +23,21 @@ class Calls(unittest.TestCase):
             self.assertEqual((method, path, body), ("POST", "/api/x?gpu=a+b", {"a": 1}))
             self.assertEqual(headers["Content-Type"], "application/json")
             self.assertNotIn("Authorization", headers)  # a socket is guarded by its permissions
+
+    def test_a_token_that_is_replaced(self):
+        with Door(lambda *_: (200, {})) as door, tempfile.NamedTemporaryFile("w") as file:
+            file.write("first")
+            file.flush()
+            with mock.patch.dict(os.environ, {"BERTH_TOKEN_FILE": file.name}):
+                client = berth.Client(socket=door.path)
+                listener = subscriptions._listener(client)
+            for text in "first", "second", "no token":
+                with open(file.name, "w", encoding="ascii") as again:
+                    again.write(text)
+                client.call("GET", "/api/x")
+                self.assertIs(subscriptions._listener(client), listener)
+            shown = [headers["Authorization"] for *_, headers in door.calls]
+        self.assertEqual(shown, ["Bearer first", "Bearer second", "Bearer second"])
 
     def test_no_content(self):
         with Door(lambda *_: (204, None)) as door:
