@@ -94,6 +94,33 @@ func until(f *far) {
 	}
 }
 
+// A daemon that stands still and reads nothing holds no caller, and the other calls of the
+// client go over another connection.
+func TestADaemonThatReadsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		over := make(chan bool)
+		c := streaming(t, func(*far) { <-over }, func(f *far) {
+			got, _ := f.next()
+			f.answer(wire.Done, got.Number, `{"id":"a"}`)
+			until(f)
+		})
+		done := make(chan error, 1)
+		go func() {
+			_, err := c.Release(t.Context(), "a", 0)
+			done <- err
+		}()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(streamStuck + time.Second):
+			t.Error("the caller is held")
+		}
+		close(over)
+	})
+}
+
 // A stream cannot say for which program a call is made.
 func TestCallsForAProgramNameIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,8 +14,12 @@ import (
 	"github.com/berth-gpu/berth/api/wire"
 )
 
-// streamIdle is how long an unused stream stays open.
-const streamIdle = 90 * time.Second
+const (
+	// streamIdle is how long an unused stream stays open.
+	streamIdle = 90 * time.Second
+	// streamStuck is how long a daemon may read nothing of what is sent.
+	streamStuck = 10 * time.Second
+)
 
 // stream is one connection with the calls that are under way on it. Only callers that
 // wait for an answer read it: one of them at a time reads, and hands the others their
@@ -157,6 +161,9 @@ func (s *stream) send(kind wire.Kind, number uint32, body wire.Body) error {
 	if len(s.out) > wire.Overhead+wire.MaxRequest {
 		s.out = nil
 		return errTooLarge
+	}
+	if err := s.conn.SetWriteDeadline(time.Now().Add(streamStuck)); err != nil {
+		return err
 	}
 	_, err := s.conn.Write(s.out)
 	return err
