@@ -156,9 +156,20 @@ func (o Options) shown() func() string {
 const reachedFor = 2 * time.Second
 
 // overSockets returns a client that connects to the first socket with a daemon
-// behind it. It looks again for every new connection, so a daemon may restart.
+// behind it, and stays with that socket: leases are of one daemon, which may restart.
 func overSockets(o Options, paths []string) *Client {
-	dial := func(ctx context.Context) (net.Conn, error) { return o.dialSocket(ctx, paths) }
+	var chosen atomic.Pointer[string]
+	dial := func(ctx context.Context) (net.Conn, error) {
+		if path := chosen.Load(); path != nil {
+			return o.dialSocket(ctx, []string{*path})
+		}
+		conn, err := o.dialSocket(ctx, paths)
+		if err == nil {
+			path := conn.RemoteAddr().String()
+			chosen.CompareAndSwap(nil, &path)
+		}
+		return conn, err
+	}
 	type reachedConn struct {
 		net.Conn
 		at time.Time

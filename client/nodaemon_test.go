@@ -84,7 +84,24 @@ func TestFallsBackToTheNextSocket(t *testing.T) {
 		if err := c.Ping(t.Context()); err != nil || !answered {
 			t.Errorf("stale %v: answered %v, error %v", stale, answered, err)
 		}
+		// It stays with the daemon that it began with, also if there is another one by now.
+		answered = false
+		_ = os.Remove(first)
+		listener, err := net.Listen("unix", first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			if conn, err := listener.Accept(); err == nil {
+				_ = conn.Close()
+			}
+		}()
 		c.Close()
+		if err := c.Ping(t.Context()); err != nil || !answered {
+			t.Errorf("stale %v: then answered %v, error %v", stale, answered, err)
+		}
+		c.Close()
+		_ = listener.Close()
 	}
 }
 
