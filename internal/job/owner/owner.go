@@ -564,7 +564,8 @@ func (o *Owner) Configure(all []service.Spec) {
 		o.set(func() { // nobody sees a service without its settings
 			if o.services[name] == nil {
 				began := time.Now()
-				o.services[name] = &owned{name: name, life: service.Life{State: service.Away, Since: began, Epoch: service.FirstEpoch(began)}, cancel: func() {}}
+				life := service.Life{State: service.Away, Since: began, Epoch: service.FirstEpoch(began)}
+				o.services[name] = &owned{name: name, life: life, cancel: func() {}}
 			}
 			o.services[name].spec = spec
 		})
