@@ -82,7 +82,7 @@ func (p *Pacer) forget(l *paced, held *lease.Lease) bool {
 	}
 	delete(p.leases, l.Fence)
 	p.mu.Unlock()
-	_ = p.write(false, kept{}, nil) // write reports its errors itself
+	_ = p.drop(l.Fence)
 	if held != nil {
 		p.Event(endedEvent(held, last))
 	}
@@ -121,7 +121,7 @@ func (p *Pacer) pause(ctx context.Context, l *paced, held *lease.Lease, cycle Cy
 		if len(fresh) == 0 {
 			break
 		}
-		if err := p.remember(fresh); err != nil {
+		if err := p.remember(l.Fence, fresh); err != nil {
 			l.freed()
 			p.guard.tell(order{Lease: l.Fence, Free: true})
 			return err.Error()

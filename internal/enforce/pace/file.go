@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -12,8 +13,10 @@ import (
 // FileName is the name of the pacer's file in the state folder.
 const FileName = "paced.json"
 
-// kept is the content of the file: the shares that people set, and the processes that may
-// be stopped. A process is in it before it is stopped.
+// kept is the content of the file: the shares that people set, and the processes that the
+// pacer may have stopped. A process is in it before it is stopped, and no longer than its
+// lease is paced: the next daemon continues what is in it, and who else has stopped a
+// process, to park it or by hand, had a reason.
 type kept struct {
 	Boot      string       `json:"boot"`
 	Holds     []Hold       `json:"holds,omitempty"`
@@ -46,7 +49,7 @@ func (p *Pacer) take(k kept) error {
 			p.Log.Warn("an earlier daemon was killed together with its guardian: what it had stopped runs again", "processes", n)
 		}
 		for _, id := range p.owed {
-			p.stopped[id] = true
+			p.stopped[id] = 0
 		}
 	}
 	for _, h := range k.Holds {
@@ -60,7 +63,7 @@ func (p *Pacer) take(k kept) error {
 		p.leases[h.Fence].hold(h)
 	}
 	if len(k.Processes) > 0 || len(k.Holds) > len(p.leases) {
-		_ = p.write(true, kept{}, nil) // write reports its errors itself
+		_ = p.rewrite(true)
 	}
 	return nil
 }
@@ -85,11 +88,11 @@ func Left(path, boot string) (processes int, err error) {
 	return processes, nil
 }
 
-// remember writes to the file that processes are about to be stopped. If it fails, they
-// must not be stopped.
-func (p *Pacer) remember(ids []process.ID) error {
+// remember writes to the file that processes are about to be stopped for a lease. If it
+// fails, they must not be stopped.
+func (p *Pacer) remember(fence uint64, ids []process.ID) error {
 	p.mu.Lock()
-	some, ended := slices.ContainsFunc(ids, func(id process.ID) bool { return !p.stopped[id] }), slices.Collect(maps.Keys(p.stopped))
+	some, ended := slices.ContainsFunc(ids, func(id process.ID) bool { return p.stopped[id] != fence }), slices.Collect(maps.Keys(p.stopped))
 	p.mu.Unlock()
 	if !some {
 		return nil
@@ -100,18 +103,47 @@ func (p *Pacer) remember(ids []process.ID) error {
 		delete(p.stopped, id)
 	}
 	p.mu.Unlock()
-	return p.write(false, kept{Processes: ids}, nil)
+	return p.write(false, kept{Processes: ids}, func() {
+		for _, id := range ids {
+			p.stopped[id] = fence
+		}
+	})
 }
 
-// write writes the file, with more than what holds now. If that succeeds, it adds the
-// processes, and calls done, which may be nil, with mu held. The caller does not hold mu:
+// drop takes the processes out of the file that were stopped for a lease, and run now. Only
+// those that could not be continued stay in it.
+func (p *Pacer) drop(fence uint64) error {
+	p.mu.Lock()
+	before := len(p.stopped)
+	maps.DeleteFunc(p.stopped, func(id process.ID, of uint64) bool {
+		return (of == fence || of == 0) && !slices.Contains(p.owed, id)
+	})
+	is := len(p.stopped) == before && !p.stale
+	p.mu.Unlock()
+	if is {
+		return nil
+	}
+	return p.rewrite(false)
+}
+
+// rewrite writes the file. If that fails, write reports it, and Run tries again.
+func (p *Pacer) rewrite(durable bool) error {
+	err := p.write(durable, kept{}, nil)
+	if err != nil {
+		p.file.Change(0)
+	}
+	return err
+}
+
+// write writes the file, with more than what holds now. If that succeeds, it calls done,
+// which may be nil, with mu held, to add that. The caller does not hold mu:
 // everybody's pauses need it, and a disk may take its time. The shares that people set have
 // to survive a power loss, so they need durable; processes do not survive it.
 func (p *Pacer) write(durable bool, more kept, done func()) error {
 	p.saving.Lock()
 	defer p.saving.Unlock()
 	p.mu.Lock()
-	all := maps.Clone(p.stopped)
+	all := slices.AppendSeq(slices.Clone(more.Processes), maps.Keys(p.stopped))
 	k := kept{Boot: p.Boot, Holds: more.Holds}
 	for _, l := range p.leases {
 		k.Holds = append(k.Holds, slices.DeleteFunc(l.byHand(), func(h Hold) bool {
@@ -119,26 +151,21 @@ func (p *Pacer) write(durable bool, more kept, done func()) error {
 		})...)
 	}
 	p.mu.Unlock()
-	for _, id := range more.Processes {
-		all[id] = true
-	}
-	k.Processes = slices.SortedFunc(maps.Keys(all), func(a, b process.ID) int { return a.PID - b.PID })
+	slices.SortFunc(all, func(a, b process.ID) int { return cmp.Or(a.PID-b.PID, cmp.Compare(a.Start, b.Start)) })
+	k.Processes = slices.Compact(all)
 	slices.SortFunc(k.Holds, func(a, b Hold) int { return int(a.Fence) - int(b.Fence) })
 	save := p.file.SaveUnsynced
 	if durable {
 		save = p.file.Save
 	}
-	if err := save(k); err != nil {
+	err := save(k)
+	if err != nil {
 		p.Log.Warn("what is paced cannot be written down", "file", p.Path, "error", err)
-		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, id := range more.Processes {
-		p.stopped[id] = true
-	}
-	if done != nil {
+	if p.stale = err != nil; !p.stale && done != nil {
 		done()
 	}
-	return nil
+	return err
 }

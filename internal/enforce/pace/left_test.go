@@ -35,7 +35,7 @@ func TestWhatRunsIsContinuedToo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), FileName)
 	b := &book{lease: someLease(), members: []process.ID{p.id}}
 	earlier, _ := New(Options{Leases: b, Event: func(gpu.Event) {}, Log: slog.New(slog.DiscardHandler), Path: path, Boot: "this"})
-	if err := earlier.remember([]process.ID{p.id}); err != nil {
+	if err := earlier.remember(7, []process.ID{p.id}); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = New(Options{Leases: b, Event: func(gpu.Event) {}, Log: slog.New(slog.DiscardHandler), Path: path, Boot: "this"})

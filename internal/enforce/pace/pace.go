@@ -136,18 +136,19 @@ type Pacer struct {
 
 	mu        sync.Mutex // guards what follows
 	leases    map[uint64]*paced
-	meters    map[string]*meter   // by UUID
-	stopped   map[process.ID]bool // processes that may be stopped, as in the file
-	owed      []process.ID        // those of them that could not be continued, and will be tried again
-	suspended map[uint64]int      // by fence: how many callers of Suspend need the processes of the lease to run
-	begin     func(*paced)        // starts the cycles of a lease; nil unless Run runs
-	woken     chan struct{}       // has room for one value, sent when Run has something to do
+	meters    map[string]*meter     // by UUID
+	stopped   map[process.ID]uint64 // processes that may be stopped, as in the file, and for which lease; 0 if an earlier daemon stopped them
+	stale     bool                  // the last write failed, so the file may name processes that run
+	owed      []process.ID          // those of them that could not be continued, and will be tried again
+	suspended map[uint64]int        // by fence: how many callers of Suspend need the processes of the lease to run
+	begin     func(*paced)          // starts the cycles of a lease; nil unless Run runs
+	woken     chan struct{}         // has room for one value, sent when Run has something to do
 }
 
 // New returns a Pacer. It reads its file, continues the processes that an earlier daemon
 // left stopped, and restores the shares that people set. Run carries out the cycles.
 func New(o Options) (*Pacer, *file.Damage) {
-	p := &Pacer{Options: o, file: newState(o.Path), table: process.Proc(), leases: map[uint64]*paced{}, meters: map[string]*meter{}, stopped: map[process.ID]bool{}, suspended: map[uint64]int{}, woken: make(chan struct{}, 1)}
+	p := &Pacer{Options: o, file: newState(o.Path), table: process.Proc(), leases: map[uint64]*paced{}, meters: map[string]*meter{}, stopped: map[process.ID]uint64{}, suspended: map[uint64]int{}, woken: make(chan struct{}, 1)}
 	p.guard.pacer = p
 	return p, p.file.Load(p.take)
 }
@@ -267,8 +268,8 @@ func (p *Pacer) Let(fence uint64, by gpu.By, sources ...Source) bool {
 	if !l.let(sources, by) {
 		return false
 	}
-	if len(l.byHand()) < byHand && p.write(true, kept{}, nil) != nil {
-		p.file.Change(0) // Run tries again, or the next daemon would hold the lease
+	if len(l.byHand()) < byHand {
+		_ = p.rewrite(true) // or the next daemon would hold the lease
 	}
 	return true
 }
@@ -353,7 +354,7 @@ func (p *Pacer) Run(ctx context.Context) {
 	left := len(p.stopped) > 0
 	clear(p.stopped)
 	for _, id := range p.owed { // the next daemon tries
-		p.stopped[id] = true
+		p.stopped[id] = 0
 	}
 	p.mu.Unlock()
 	if left {

@@ -577,14 +577,14 @@ func TestTheFileCannotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if p.remember([]process.ID{id}) == nil {
+		if p.remember(7, []process.ID{id}) == nil {
 			t.Error("it may be stopped, and is in no file")
 		}
 	}
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.remember([]process.ID{id}); err != nil {
+	if err := p.remember(7, []process.ID{id}); err != nil {
 		t.Error(err)
 	}
 	if text, err := os.ReadFile(p.Path); !strings.Contains(string(text), strconv.Itoa(id.PID)) {

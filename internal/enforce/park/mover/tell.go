@@ -53,12 +53,14 @@ func reason(why error) string {
 	return why.Error()
 }
 
-// suspend makes the pacer let the processes of a lease run, until the lease is back.
-func (p *Mover) suspend(r *record) {
-	if p.Pacer != nil && !r.paceless {
-		r.paceless = true
-		p.Pacer.Suspend(r.Fence) // it waits until nothing is stopped
+// suspend makes the pacer let the processes of a lease run, until the lease is back. After
+// an error, a later daemon could continue them.
+func (p *Mover) suspend(r *record) error {
+	if p.Pacer == nil || r.paceless {
+		return nil
 	}
+	r.paceless = true
+	return p.Pacer.Suspend(r.Fence) // it waits until nothing is stopped
 }
 
 // figures adds to the data of an event how much memory moved, how long that took as a

@@ -35,8 +35,9 @@ func (p *Mover) depart(ctx context.Context, r *record) {
 		host := memory(r.Processes)
 		p.Publish(lease.Sparing(r.event(gpu.EventParking, gpu.Warning, fmt.Sprintf("%s is being parked%s: its memory moves to the memory of the machine", o.key.ID, because(o.why)),
 			map[string]any{"memory_mb": host, "host_mb": host, "reason": o.why, "for": o.wanter.ID, "source": string(o.source)}), r.spared))
-		p.suspend(r)
-		err = p.away(ctx, r, o)
+		if err = p.suspend(r); err == nil {
+			err = p.away(ctx, r, o)
+		}
 	}
 	switch {
 	case err == nil:
@@ -216,7 +217,7 @@ func notThere(goal park.Goal, all []move.Outcome) error {
 // check makes sure that the memory of a lease that is parked in the book is off its
 // device.
 func (p *Mover) check(ctx context.Context, r *record) {
-	p.suspend(r)
+	_ = p.suspend(r) // its memory is away already
 	for pause := time.Second; ; pause = min(2*pause, 30*time.Second) {
 		all, err := p.moveTo(ctx, r, park.Away)
 		if err == nil {
@@ -294,7 +295,7 @@ func (p *Mover) Astray(fence uint64) (most gpu.MiB, astray bool) {
 // or finds that it never can.
 func (p *Mover) bring(ctx context.Context, r *record) {
 	defer p.Nudge()
-	p.suspend(r)
+	_ = p.suspend(r) // it has to come back
 	began, moving, parked, size := time.Now(), r.Moving, p.state(r).ParkedAt, memory(r.Processes)
 	if !parked.IsZero() {
 		p.Publish(r.event(gpu.EventResuming, gpu.Note, fmt.Sprintf("%s returns to its device: %s move back", r.Key.ID, size), map[string]any{"memory_mb": size, "parked_seconds": seconds(time.Since(parked))}))
