@@ -168,6 +168,10 @@ func (t *Throttle) steerPower(ctx context.Context, h *hand, r monitor.Reading, s
 	})
 	if step != nil && step.Sets() {
 		if step.Kind != slowdown.Restored && !t.keep(h, next, h.fan) {
+			if step.Kind == slowdown.Raised && multiplier == 1 { // the note of the step before leads to the original, and to no other limit
+				t.steerPower(ctx, h, r, s, multiplier, false)
+				return
+			}
 			h.limit = before.Failed(now) // without the file, no later daemon could restore the limit
 			return
 		}

@@ -711,6 +711,28 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
+// A device that is cool again gets its whole limit back, although no step on the way there
+// can be written down.
+func TestLimitComesBackOnAFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "[{device: 0, load: 100}, {at: 2m, for: 20m, device: 0, ambient_celsius: 50}, {at: 30m, device: 0, load: 0}]")
+		w.start()
+		pass(20 * time.Minute)
+		if low := w.limit(); low > 90 {
+			t.Fatalf("the limit is %g W", low)
+		}
+		folder := filepath.Dir(w.file)
+		if err := os.Rename(folder, folder+"-away"); err != nil {
+			t.Fatal(err)
+		}
+		pass(20 * time.Minute)
+		if w.limit() != 115 || w.acts.Acts(uuid).Original.Known() {
+			t.Errorf("the device is idle, its limit is %g W, acts %+v", w.limit(), w.acts.Acts(uuid))
+		}
+		w.stop()
+	})
+}
+
 func TestDamagedFile(t *testing.T) {
 	w := newWorld(t, "[]")
 	for _, text := range []string{"", "[]", `{"a": {"power": {"original_watts": -1}}}`, `{"a": {"power": {"original_watts": 1e9, "set_watts": 5, "before_watts": 5}}}`} {
