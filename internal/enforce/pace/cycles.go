@@ -57,6 +57,9 @@ func (p *Pacer) cycles(ctx context.Context, l *paced) {
 			}
 		case cycle.Pause > 0:
 			l.refuses("")
+			if l.stopsWith() != 0 {
+				run += cycle.Pause
+			}
 		}
 		if held.Binding == lease.ByTTL && renewal.due(held.Expires, held.TTL, l.stoppedFor(), time.Now()) {
 			if _, err := p.Leases.Renew(ctx, l.Key.Name(), l.Fence, 0, access.Daemon(), nil); err == nil { // if it fails, the next cycle tries again
@@ -114,7 +117,7 @@ func (p *Pacer) pause(ctx context.Context, l *paced, held *lease.Lease, cycle Cy
 		l.freed()
 		return ""
 	}
-	known := map[process.ID]bool{}
+	known, parent := p.elsewhere(l, held)
 	stopped := 0
 	for range rounds {
 		fresh := slices.DeleteFunc(members, func(id process.ID) bool { return known[id] || stoppable(p.table, id) == errLeave })
@@ -145,8 +148,10 @@ func (p *Pacer) pause(ctx context.Context, l *paced, held *lease.Lease, cycle Cy
 	}
 	if stopped == 0 { // all of them are left alone
 		l.freed()
+		l.stopWith(parent)
 		return ""
 	}
+	l.stopWith(0)
 	limit := time.After(cycle.Pause + late)
 	for {
 		select {
@@ -164,6 +169,35 @@ func (p *Pacer) pause(ctx context.Context, l *paced, held *lease.Lease, cycle Cy
 			return ""
 		}
 	}
+}
+
+// elsewhere returns the processes of a lease that stop in the cycles of another one, and the
+// fence of its parent if some stop with that. The processes of a child are in two families,
+// and stop for the one with the lower share, or for the parent if both have the same: two
+// cycles would stop them twice.
+func (p *Pacer) elsewhere(l *paced, held *lease.Lease) (list map[process.ID]bool, parent uint64) {
+	p.mu.Lock()
+	all := slices.Collect(maps.Values(p.leases))
+	p.mu.Unlock()
+	list = map[process.ID]bool{}
+	share := l.share()
+	for _, o := range all {
+		told, holds := o.told()
+		other := p.Leases.Lease(o.Key, o.Fence)
+		if !holds || told.Refused != "" || other == nil {
+			continue
+		}
+		if above := held.ParentFence == o.Fence && told.Share() <= share; above {
+			parent = o.Fence
+		} else if below := other.ParentFence == l.Fence && told.Share() < share; !below {
+			continue
+		}
+		reached, _ := p.table.Reach(told.Holds[0].mandate(other), p.Leases.Family(o.Key, o.Fence))
+		for _, id := range reached {
+			list[id] = true
+		}
+	}
+	return list, parent
 }
 
 // renewal keeps for how long a lease could not be renewed because its processes were

@@ -25,6 +25,7 @@ type paced struct {
 	over    chan struct{} // closed when the present pause is over; nil between pauses
 	stopped []process.ID  // in the present pause
 	lasted  time.Duration // length of all pauses together
+	with    uint64        // the fence of the parent in whose cycles its processes stop; 0 if they stop in its own
 	sparing bool          // people know that some of its processes are left alone
 }
 
@@ -171,14 +172,35 @@ func (l *paced) stopping() <-chan struct{} {
 	return l.over
 }
 
-// paused ends a pause.
-func (l *paced) paused(from, until time.Time) {
+// paused records a pause of a lease, which is over: of this one, or of the one that it stops
+// with.
+func (l *paced) paused(fence uint64, from, until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if fence != l.Fence && fence != l.with {
+		return
+	}
 	l.control.Paused(from, until)
 	l.lasted += max(until.Sub(from), 0)
 	l.Cycles++
-	l.endPause()
+	if fence == l.Fence {
+		l.endPause()
+	}
+}
+
+// stopWith notes in whose cycles the processes of the lease stop.
+func (l *paced) stopWith(parent uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.with = parent
+}
+
+// stopsWith returns the fence of the parent in whose cycles the processes of the lease stop,
+// or 0.
+func (l *paced) stopsWith() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.with
 }
 
 // freed ends a pause of unknown length, and returns the processes that it stopped.

@@ -365,10 +365,10 @@ func (p *Pacer) Run(ctx context.Context) {
 // paused records how long the processes of a lease were stopped.
 func (p *Pacer) paused(fence uint64, from, until time.Time) {
 	p.mu.Lock()
-	l := p.leases[fence]
+	leases := slices.Collect(maps.Values(p.leases))
 	p.mu.Unlock()
-	if l != nil {
-		l.paused(from, until)
+	for _, l := range leases {
+		l.paused(fence, from, until)
 	}
 }
 
