@@ -49,6 +49,7 @@ type Limit struct {
 	steps    int // steps down since the limit was last the original
 	off      bool
 	failed   bool // the device did not take the last step
+	doubted  bool // the device gave no answer since the last step, so it may have been reset
 
 	waiting  bool // the effect of the last step is not measured yet
 	at       time.Time
@@ -65,10 +66,6 @@ func (l *Limit) Held() bool { return l.Original > 0 }
 // Steps returns how many steps down led to the limit in force.
 func (l *Limit) Steps() int { return l.steps }
 
-// Off returns a Limit that takes no more steps, because the device does not let berth
-// take them.
-func (l Limit) Off() Limit { return Limit{Kept: l.Kept, recalled: l.recalled, off: true} }
-
 // Again returns a Limit that tries again the step that the device did not take.
 func (l Limit) Again() Limit {
 	l.off, l.failed = false, false
@@ -78,7 +75,13 @@ func (l Limit) Again() Limit {
 // Failed returns the Limit after a step that the device did not take. It tries again
 // later.
 func (l Limit) Failed(now time.Time) Limit {
-	l.next, l.failed = now.Add(raisePause), true
+	l.next, l.failed, l.doubted = now.Add(raisePause), true, true
+	return l
+}
+
+// Doubt returns the Limit of a device that gives no answer.
+func (l Limit) Doubt() Limit {
+	l.doubted = true
 	return l
 }
 
@@ -102,6 +105,8 @@ type Ask struct {
 // nothing to do or to publish.
 func (l Limit) Decide(a Ask) (Limit, *Step) {
 	switch {
+	case l.Held() && l.reset(a.Limits):
+		return Limit{}, nil
 	case l.Held() && !l.ours(a.Limits.Now):
 		next := Limit{off: true}
 		return next, &Step{Kind: Taken, Was: l.Set, Watts: a.Limits.Now}
@@ -130,6 +135,13 @@ func (l *Limit) ours(now gpu.Watts) bool {
 		return true
 	}
 	return l.recalled && (near(now, l.Before) || near(now, l.Original))
+}
+
+// reset reports whether the device has lost the limit that berth set, and nobody set another
+// one: it gave no answer, or the machine was started again, and the limit is as before or as
+// the driver sets it at first.
+func (l *Limit) reset(now Limits) bool {
+	return (l.doubted || l.recalled) && !l.ours(now.Now) && (near(now.Now, l.Original) || near(now.Now, now.Default))
 }
 
 func near(a, b gpu.Watts) bool { return math.Abs(float64(a-b)) <= sameLimit }
@@ -216,7 +228,7 @@ func (l Limit) raise(a Ask) (Limit, *Step) {
 
 // after returns the Limit after a step that sets to.
 func (l Limit) after(a Ask, to gpu.Watts, wait time.Duration) Limit {
-	l.Before, l.Set, l.failed = a.Limits.Now, to, false
+	l.Before, l.Set, l.failed, l.doubted = a.Limits.Now, to, false, false
 	l.next = a.Now.Add(wait)
 	l.waiting, l.at, l.then = true, a.Now, a.Heat
 	l.expected = gpu.Opt[gpu.Celsius]{}

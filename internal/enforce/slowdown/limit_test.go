@@ -162,8 +162,8 @@ func TestLimitAfterACrash(t *testing.T) {
 		"somebody set the highest + some": {702, "taken", 702},
 	} {
 		recalled := slowdown.Recall(slowdown.Kept{Original: 700, Set: 620, Before: 655})
-		for _, limit := range []slowdown.Limit{recalled, recalled.Off()} { // a device may refuse at first
-			card := newCard()
+		card := newCard()
+		for _, limit := range []slowdown.Limit{recalled, recalled.Failed(card.now.Add(-time.Minute))} { // a device may refuse at first
 			card.limits.Now, card.limit = c.inForce, limit
 			if told := card.pass(1); told != c.told || card.limits.Now != c.want || card.limit.Held() {
 				t.Errorf("%s: %q, limit %g W", name, told, card.limits.Now)
@@ -172,8 +172,40 @@ func TestLimitAfterACrash(t *testing.T) {
 	}
 }
 
-// A device that refuses is asked again after a while, and one that never takes
-// it is not.
+// A limit that is the driver's again after a reset is nobody's wish: it is lowered again
+// when it has to be.
+func TestLimitAfterAReset(t *testing.T) {
+	for name, c := range map[string]struct {
+		change  func(slowdown.Limit) slowdown.Limit
+		inForce gpu.Watts
+		told    string
+		want    gpu.Watts
+	}{
+		"no answer, and the default":           {slowdown.Limit.Doubt, 700, "", 700},
+		"no answer, and the original":          {slowdown.Limit.Doubt, 650, "", 650},
+		"no answer, and another one":           {slowdown.Limit.Doubt, 500, "taken", 500},
+		"an answer, and the default":           {func(l slowdown.Limit) slowdown.Limit { return l }, 700, "taken", 700},
+		"a start of the machine":               {func(l slowdown.Limit) slowdown.Limit { return slowdown.Recall(l.Kept) }, 700, "", 700},
+		"a start of the machine, and a script": {func(l slowdown.Limit) slowdown.Limit { return slowdown.Recall(l.Kept) }, 500, "taken", 500},
+	} {
+		card := newCard()
+		card.limits.Now, card.ask.Multiplier = 650, 0.5
+		card.pass(1)
+		if !card.limit.Held() {
+			t.Fatal("nothing is held")
+		}
+		card.limits.Now, card.limit, card.ask.Multiplier = c.inForce, c.change(card.limit), 1
+		if told := card.pass(2); told != c.told || card.limits.Now != c.want || card.limit.Held() {
+			t.Errorf("%s: %q, limit %g W", name, told, card.limits.Now)
+		}
+		card.ask.Multiplier = 0.5
+		if card.pass(60); card.limit.Held() != (c.told == "") {
+			t.Errorf("%s: and then the limit is %g W", name, card.limits.Now)
+		}
+	}
+}
+
+// A device that refuses is asked again after a while.
 func TestLimitRefused(t *testing.T) {
 	c := newCard()
 	c.ask.Multiplier = 0.5
@@ -187,10 +219,6 @@ func TestLimitRefused(t *testing.T) {
 	}
 	if asked != 10 || c.limit.Held() {
 		t.Errorf("asked %d times in 5 minutes, want 10", asked)
-	}
-	c.limit = c.limit.Off()
-	if told := c.pass(300); told != "" {
-		t.Errorf("told %s", told)
 	}
 }
 

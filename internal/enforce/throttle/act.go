@@ -22,6 +22,9 @@ func (t *Throttle) act(ctx context.Context, h *hand, r monitor.Reading, s config
 	denied := t.Denied(h.uuid)
 	policy := slowdown.Policy(s.Throttle)
 	multiplier, sees := h.heat(r, s)
+	if r.Stale {
+		h.limit = h.limit.Doubt()
+	}
 	switch sees {
 	case nothingNew:
 	case blind: // a reason that nobody can see is none
@@ -238,7 +241,7 @@ func (t *Throttle) refused(h *hand, r monitor.Reading, now time.Time, err error)
 		})
 	}
 	h.power.note(now)
-	h.limit = h.limit.Off().Failed(now)
+	h.limit = h.limit.Failed(now)
 }
 
 // never reports whether a device says that it does not take a request at all.

@@ -126,7 +126,12 @@ type refusal struct {
 	until time.Time // when it is tried again
 }
 
+// note notes a refusal. While it is shut, only what was done before is undone, and whether
+// that is refused says nothing new.
 func (r *refusal) note(now time.Time) {
+	if r.shut {
+		return
+	}
 	const first, longest = 10 * time.Second, time.Hour
 	*r = refusal{shut: true, times: r.times + 1, until: now.Add(min(first<<min(r.times, 9), longest))}
 }

@@ -613,6 +613,38 @@ func TestRefusedForAWhile(t *testing.T) {
 	}
 }
 
+// So is what a device refuses while berth holds it, however long, and whether or not the
+// device was reset.
+func TestRefusedWhileItIsHeld(t *testing.T) {
+	for _, reset := range []bool{false, true} {
+		for _, lasts := range []time.Duration{5 * time.Second, 25 * time.Second, 2 * time.Minute, 10 * time.Minute} {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, furnace)
+				w.config.GPU.FanCurve = "50:50"
+				w.start()
+				pass(3 * time.Minute)
+				if !w.acts.Acts(uuid).Original.Known() {
+					t.Fatal("nothing is held")
+				}
+				w.refuses(&device.Error{Op: "set the limit", Err: device.ErrNoPermission})
+				pass(lasts)
+				if reset {
+					devices, _ := w.backend.Scan(t.Context())
+					if err := devices[0].(device.Governor).SetPowerLimit(t.Context(), 115); err != nil {
+						t.Fatal(err)
+					}
+				}
+				w.refuses(nil)
+				pass(lasts + 2*time.Minute) // the longest pause, and what follows
+				if told, acts := w.told(gpu.EventPowerLimit), w.acts.Acts(uuid); slices.Contains(told, "taken") || !acts.Original.Known() || acts.Fan.Or(0) != 50 {
+					t.Errorf("reset %v, refused for %v: told %v, acts %+v", reset, lasts, told, acts)
+				}
+				w.stop()
+			})
+		}
+	}
+}
+
 // A limit that the driver sets after it was given up is berth's, and is given back.
 func TestLimitThatIsSetLate(t *testing.T) {
 	for late := 1; late <= 3; late++ {
