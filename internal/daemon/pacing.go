@@ -29,11 +29,13 @@ func (d *Daemon) paced() []promexport.Paced {
 
 // openPacer opens the pacer, which holds leases to shares of their devices. In a daemon
 // that only looks it holds nothing, and continues nothing.
-func (d *Daemon) openPacer(o Options) error {
+func (d *Daemon) openPacer(o Options) (err error) {
 	p := pace.Options{Leases: d.ledger, Devices: d.monitor, Event: d.publish, Log: o.Log, Denied: d.denied, Path: o.state(pace.FileName)}
 	if !o.ReadOnly {
 		p.Guardian = o.Guardian
-		p.Boot, _ = d.processes.Boot() // without it, the pacer continues nothing that another boot stopped
+		if p.Boot, err = d.processes.Boot(); err != nil {
+			return err // what an earlier daemon has stopped would be forgotten
+		}
 	}
 	var damage *file.Damage
 	d.pacer, damage = pace.New(p)
