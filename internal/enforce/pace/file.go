@@ -138,7 +138,8 @@ func (p *Pacer) rewrite(durable bool) error {
 // write writes the file, with more than what holds now. If that succeeds, it calls done,
 // which may be nil, with mu held, to add that. The caller does not hold mu:
 // everybody's pauses need it, and a disk may take its time. The shares that people set have
-// to survive a power loss, so they need durable; processes do not survive it.
+// to survive a power loss, and so does their end, for which a caller says durable; processes
+// do not survive it.
 func (p *Pacer) write(durable bool, more kept, done func()) error {
 	p.saving.Lock()
 	defer p.saving.Unlock()
@@ -155,7 +156,7 @@ func (p *Pacer) write(durable bool, more kept, done func()) error {
 	k.Processes = slices.Compact(all)
 	slices.SortFunc(k.Holds, func(a, b Hold) int { return int(a.Fence) - int(b.Fence) })
 	save := p.file.SaveUnsynced
-	if durable {
+	if durable || len(k.Holds) > 0 {
 		save = p.file.Save
 	}
 	err := save(k)

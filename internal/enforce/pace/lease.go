@@ -74,8 +74,9 @@ func (l *paced) spares(spared []process.ID) bool {
 	return fresh
 }
 
-// let ends the holds of some sources, and reports whether there were any.
-func (l *paced) let(sources []Source, by gpu.By) bool {
+// let ends the holds of some sources, and reports whether there were any, and any that a
+// person set.
+func (l *paced) let(sources []Source, by gpu.By) (any, byHand bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before := len(l.Holds)
@@ -83,15 +84,16 @@ func (l *paced) let(sources []Source, by gpu.By) bool {
 		ends := slices.Contains(sources, h.Source)
 		if ends {
 			l.ended = h
+			byHand = byHand || !h.Source.fromSettings()
 		}
 		return ends
 	})
 	if len(l.Holds) == before {
-		return false
+		return false, false
 	}
 	l.ended.By = by
 	l.changed()
-	return true
+	return true, byHand
 }
 
 func (l *paced) changed() {

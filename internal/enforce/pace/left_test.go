@@ -21,6 +21,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/internal/file"
+	"github.com/berth-gpu/berth/internal/file/journal/filelog/disktest"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 )
@@ -137,12 +139,12 @@ func TestManyProcessesAreStoppedInTurn(t *testing.T) {
 			t.Errorf("%v is left stopped", id)
 		}
 	}
-	file, err := os.Open(orders)
+	kept, err := os.Open(orders)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
-	lines := bufio.NewScanner(file)
+	defer kept.Close()
+	lines := bufio.NewScanner(kept)
 	for lines.Scan() {
 		var o order
 		if err := json.Unmarshal(lines.Bytes(), &o); err != nil {
@@ -305,5 +307,49 @@ func TestPausesAreMeasuredWithoutTheClock(t *testing.T) {
 	}
 	if !strings.Contains(p.from.String(), "m=") {
 		t.Error("its beginning is by the clock of the wall")
+	}
+}
+
+// The shares that people set survive a power loss, also one after the file was written for
+// a new process.
+func TestSharesSurviveAPowerLoss(t *testing.T) {
+	folder, disk := t.TempDir(), disktest.New()
+	file.Simulate(func(path string, real file.Folder) file.Folder {
+		if path == folder {
+			return disk
+		}
+		return real
+	})
+	t.Cleanup(func() { file.Simulate(func(_ string, real file.Folder) file.Folder { return real }) })
+	b := &book{lease: someLease()}
+	p, _ := New(Options{Leases: b, Event: func(gpu.Event) {}, Log: slog.New(slog.DiscardHandler), Guardian: guardianCommand(), Path: filepath.Join(folder, FileName), Boot: "this"})
+	if err := p.Hold(Hold{Key: b.lease.Key(), Fence: 7, Share: 0.2, Source: ByOperator}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.remember(7, []process.ID{{PID: 4711, Start: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	disk.PowerCut(func(n int) int { // what was not synced is lost, except for new names
+		if n == 2 {
+			return 1
+		}
+		return 0
+	})
+	if text, err := disk.ReadFile(FileName); err != nil || !strings.Contains(string(text), `"operator"`) {
+		t.Errorf("the file is %q: %v", text, err)
+	}
+}
+
+// Whoever lets a lease go hears whether a person had set one of the shares: their end has to
+// be written down, whatever others set meanwhile.
+func TestTheEndOfASharePeopleSet(t *testing.T) {
+	l := newPaced(Hold{Key: someLease().Key(), Fence: 7})
+	for _, source := range sources() {
+		l.hold(Hold{Share: 0.5, Source: source})
+	}
+	for _, source := range sources() {
+		if ended, byHand := l.let([]Source{source}, gpu.By{}); !ended || byHand == source.fromSettings() {
+			t.Errorf("%s: ended %v, by hand %v", source, ended, byHand)
+		}
 	}
 }

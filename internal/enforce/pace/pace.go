@@ -264,14 +264,11 @@ func (p *Pacer) Let(fence uint64, by gpu.By, sources ...Source) bool {
 	if l == nil {
 		return false
 	}
-	byHand := len(l.byHand())
-	if !l.let(sources, by) {
-		return false
-	}
-	if len(l.byHand()) < byHand {
+	ended, byHand := l.let(sources, by)
+	if byHand {
 		_ = p.rewrite(true) // or the next daemon would hold the lease
 	}
-	return true
+	return ended
 }
 
 // Held returns the leases that are held to a share, ordered by fence.
