@@ -56,7 +56,9 @@ func (p *Pacer) cycles(ctx context.Context, l *paced) {
 				p.Event(refusedEvent(held, l.counting(), why))
 			}
 		case cycle.Pause > 0:
-			l.refuses("")
+			if l.refuses("") {
+				p.Event(pacedEvent(held, l.counting(), l.share()))
+			}
 			if l.stopsWith() != 0 {
 				run += cycle.Pause
 			}

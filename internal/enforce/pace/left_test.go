@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -352,4 +353,38 @@ func TestTheEndOfASharePeopleSet(t *testing.T) {
 			t.Errorf("%s: ended %v, by hand %v", source, ended, byHand)
 		}
 	}
+}
+
+// Of a lease that cannot be stopped yet, people do not hear that it is held, and hear so when
+// it can be.
+func TestSettingsHoldWhatCannotBeStoppedYet(t *testing.T) {
+	p := spin(t)
+	denied := atomic.Pointer[string]{}
+	why := "the other one"
+	denied.Store(&why)
+	events := make(chan gpu.Event, 10)
+	b := &book{lease: someLease(), members: []process.ID{p.id}}
+	r, _ := New(Options{
+		Leases: b, Devices: noDevices{}, Event: func(e gpu.Event) { events <- e }, Log: slog.New(slog.DiscardHandler),
+		Guardian: guardianCommand(), Boot: "this", Denied: func(string) string { return *denied.Load() },
+	})
+	if err := r.Hold(Hold{Key: b.lease.Key(), Fence: 7, Share: 0.5, Source: ByService}); err != nil {
+		t.Fatal(err)
+	}
+	if e := <-events; e.Data["refused"] != true {
+		t.Fatalf("told %+v", e)
+	}
+	if told, _ := r.Of(7); told.Refused != why {
+		t.Errorf("%+v", told)
+	}
+	none := ""
+	denied.Store(&none)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); r.Run(ctx) }()
+	defer func() { cancel(); <-done }()
+	if e := <-events; e.Data["refused"] == true || e.Data["share"] != 0.5 {
+		t.Errorf("told %+v", e)
+	}
+	until(t, "it is stopped", func() bool { return stopped(t, p.id) })
 }

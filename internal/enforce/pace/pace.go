@@ -10,6 +10,7 @@
 package pace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -169,13 +170,15 @@ func (p *Pacer) Hold(h Hold) error {
 		p.Event(lease.Sparing(refusedEvent(held, h, err.Why), p.table.Describe(spared)))
 		return err
 	}
-	if !h.Source.fromSettings() {
-		for _, id := range members {
-			if err := stoppable(p.table, id); err != nil && !errors.Is(err, errLeave) {
-				err := &RefusedError{ID: h.Key.ID, Why: err.Error(), Denied: errors.Is(err, ErrDenied)}
-				p.Event(refusedEvent(held, h, err.Why))
-				return err
+	refused := p.denied(held) // for settings alone: others are turned away by then
+	for _, id := range members {
+		if err := stoppable(p.table, id); err != nil && !errors.Is(err, errLeave) {
+			refused = cmp.Or(refused, err.Error())
+			if !h.Source.fromSettings() {
+				p.Event(refusedEvent(held, h, refused))
+				return &RefusedError{ID: h.Key.ID, Why: refused, Denied: errors.Is(err, ErrDenied)}
 			}
+			break
 		}
 	}
 	var before, now float64
@@ -191,7 +194,9 @@ func (p *Pacer) Hold(h Hold) error {
 		before = l.share()
 		l.hold(h)
 		l.spares(spared)
-		now = l.share()
+		if now = l.share(); before == 1 || refused == "" {
+			l.refuses(refused) // until a cycle finds that it can be stopped
+		}
 	}
 	if h.Source.fromSettings() {
 		p.mu.Lock()
@@ -200,7 +205,11 @@ func (p *Pacer) Hold(h Hold) error {
 	} else if err := p.write(true, kept{Holds: []Hold{h}}, take); err != nil {
 		return err
 	}
-	if now != before && (h.Source != ByThrottle || before == 1) { // a policy changes its shares too often to publish each
+	switch {
+	case now == before || h.Source == ByThrottle && before < 1: // a policy changes its shares too often to publish each
+	case refused != "":
+		p.Event(refusedEvent(held, h, refused))
+	default:
 		p.Event(lease.Sparing(pacedEvent(held, h, now), p.table.Describe(spared)))
 	}
 	return nil
