@@ -104,8 +104,10 @@ func (p *Pacer) pause(ctx context.Context, l *paced, held *lease.Lease, cycle Cy
 	switch {
 	case cycle.Pause == 0:
 		return ""
-	case len(members) == 0 && len(spared) > 0:
+	case len(members) == 0 && len(spared) > 0 && hold.Source == ByOwner:
 		return othersText
+	case len(members) == 0 && len(spared) > 0:
+		return "its processes cannot be looked at now"
 	case len(members) == 0:
 		return ""
 	case l.spares(spared):

@@ -388,3 +388,18 @@ func TestSettingsHoldWhatCannotBeStoppedYet(t *testing.T) {
 	}
 	until(t, "it is stopped", func() bool { return stopped(t, p.id) })
 }
+
+// Settings ask once: a lease whose processes cannot be looked at in that moment is held when
+// they can be.
+func TestSettingsHoldWhatCannotBeLookedAt(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "4711", "stat"), 0o700); err != nil { // which cannot be read
+		t.Fatal(err)
+	}
+	b := &book{lease: someLease(), members: []process.ID{{PID: 4711, Start: 1}}}
+	p, _ := New(Options{Leases: b, Event: func(gpu.Event) {}, Log: slog.New(slog.DiscardHandler), Guardian: guardianCommand(), Boot: "this"})
+	p.table = process.At(root)
+	if err := p.Hold(Hold{Key: b.lease.Key(), Fence: 7, Share: 0.5, Source: ByService}); err != nil || len(p.Held()) != 1 {
+		t.Errorf("held %+v: %v", p.Held(), err)
+	}
+}

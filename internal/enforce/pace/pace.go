@@ -165,7 +165,7 @@ func (p *Pacer) Hold(h Hold) error {
 		return err
 	}
 	members, spared := p.table.Reach(h.mandate(held), p.Leases.Family(h.Key, h.Fence))
-	if len(members) == 0 && len(spared) > 0 {
+	if len(members) == 0 && len(spared) > 0 && !h.Source.fromSettings() {
 		err := &RefusedError{ID: h.Key.ID, Why: othersText}
 		p.Event(lease.Sparing(refusedEvent(held, h, err.Why), p.table.Describe(spared)))
 		return err

@@ -173,7 +173,7 @@ func (w *Watchdog) EndOrphan(ctx context.Context, on gpu.Device, s Stranger, in 
 		return context.Cause(ctx)
 	case len(left) > 0:
 		return errors.New("it could not be ended" + w.whyLeft(left))
-	case w.processes.Alive(s.ID):
+	case w.lives(s.ID):
 		return ErrLeased
 	}
 	return nil
@@ -270,13 +270,13 @@ func (w *Watchdog) stop(ctx context.Context, grace time.Duration, t target) (lef
 	known = union(known, now) // also a child that has outlived its parents
 	w.signal(t.in, slices.DeleteFunc(slices.Clone(known), func(id process.ID) bool { return id == t.minder }), process.Kill)
 	w.gone(ctx, known, dying)
-	if slices.Contains(known, t.minder) && w.processes.Alive(t.minder) && ctx.Err() == nil {
+	if slices.Contains(known, t.minder) && w.lives(t.minder) && ctx.Err() == nil {
 		w.signal(t.in, []process.ID{t.minder}, process.Kill)
 		w.gone(ctx, known, dying)
 	}
 	left, others := w.processes.Reach(t.in, known)
 	spared = union(union(before, spared), others)
-	return left, slices.DeleteFunc(spared, func(id process.ID) bool { return !w.processes.Alive(id) })
+	return left, slices.DeleteFunc(spared, w.processes.Ended)
 }
 
 // union returns list with the members of more that it lacks.
@@ -293,9 +293,13 @@ func (w *Watchdog) signal(in kinship.Mandate, members []process.ID, signal proce
 	}
 }
 
+// lives reports whether a process lives, or cannot be looked at now: nobody knows then that it
+// has ended.
+func (w *Watchdog) lives(id process.ID) bool { return !w.processes.Ended(id) }
+
 // gone waits until the processes have ended, but no longer than within.
 func (w *Watchdog) gone(ctx context.Context, members []process.ID, within time.Duration) {
-	for end := time.Now().Add(within); slices.ContainsFunc(members, w.processes.Alive) && time.Now().Before(end); {
+	for end := time.Now().Add(within); slices.ContainsFunc(members, w.lives) && time.Now().Before(end); {
 		select {
 		case <-time.After(lookEvery):
 		case <-ctx.Done():

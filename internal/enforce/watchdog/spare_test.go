@@ -235,3 +235,38 @@ func TestAMinderOutlivesItsCommand(t *testing.T) {
 		})
 	}
 }
+
+// A process that cannot be looked at has not ended: it keeps its grace, and the book hears of
+// it if that lasts.
+func TestProcessesThatCannotBeLookedAt(t *testing.T) {
+	for name, c := range map[string]struct {
+		hides, shows time.Duration
+		sent         string
+		spared       []string
+	}{
+		"within the grace": {time.Second, 2 * time.Second, "terminated 1", nil},
+		"to the end":       {time.Second, time.Hour, "terminated 1", []string{"1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				world := newWorld()
+				world.ends[pid(1)] = 5 * time.Second
+				hide := func(hidden bool) func() {
+					return func() { world.mu.Lock(); defer world.mu.Unlock(); world.hidden = hidden }
+				}
+				w := world.watchdog(Warn, Show)
+				running(t, w)
+				defer time.AfterFunc(c.hides, hide(true)).Stop()
+				defer time.AfterFunc(c.shows, hide(false)).Stop()
+				w.mu.Lock()
+				w.end(&lease.Lease{ID: "train", Fence: 3, Holder: lease.Holder{User: "ada"}}, kinship.Authority(), Ending{Fence: 3, Why: "its time limit is over"})
+				w.mu.Unlock()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if got := world.sent(); got != c.sent || !slices.Equal(world.spared, c.spared) || world.revoked == "" {
+					t.Errorf("signals: %s, want %s; spared are %v, want %v; revoked: %q", got, c.sent, world.spared, c.spared, world.revoked)
+				}
+			})
+		})
+	}
+}

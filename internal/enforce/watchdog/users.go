@@ -26,14 +26,14 @@ type stopped struct {
 // berth ends, so that it says nothing about their successors. The caller holds mu.
 func (w *Watchdog) settling(fence uint64, sampled time.Time) bool {
 	maps.DeleteFunc(w.stopped, func(_ uint64, s stopped) bool {
-		return !w.settles(s, sampled) && !slices.ContainsFunc(s.spared, w.processes.Alive)
+		return !w.settles(s, sampled) && !slices.ContainsFunc(s.spared, w.lives)
 	})
 	s, is := w.stopped[fence]
 	return is && w.settles(s, sampled)
 }
 
 func (w *Watchdog) settles(s stopped, sampled time.Time) bool {
-	return !sampled.After(s.at) || slices.ContainsFunc(s.left, w.processes.Alive)
+	return !sampled.After(s.at) || slices.ContainsFunc(s.left, w.lives)
 }
 
 // settle notes that processes of a lease were ended, so that the watchdog begins to count
@@ -106,7 +106,7 @@ func (w *Watchdog) stopUsers(l *lease.Lease, e Ending) {
 		if len(left) > 0 {
 			w.complain(l, left)
 		}
-		ended := len(slices.DeleteFunc(first, w.processes.Alive))
+		ended := len(first) - len(slices.DeleteFunc(first, w.processes.Ended))
 		if ended == 0 && len(spared) == 0 {
 			return
 		}

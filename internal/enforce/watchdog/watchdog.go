@@ -77,7 +77,7 @@ type Processes interface {
 	Signal(in kinship.Mandate, id process.ID, signal process.Signal) error
 	Reach(in kinship.Mandate, ids []process.ID) (reached, spared []process.ID)
 	Describe(ids []process.ID) []string
-	Alive(id process.ID) bool
+	Ended(id process.ID) bool // false also of one that cannot be looked at now
 }
 
 // Options are the parts that a Watchdog works with.
@@ -183,7 +183,7 @@ func (w *Watchdog) Look(on gpu.Device, now time.Time, holdings []lease.Holding, 
 	}
 	after := &device{sampled: now, over: map[uint64]int{}, strangers: map[process.ID]stretch{}, told: map[process.ID]bool{}}
 	for id := range before.told {
-		if w.processes.Alive(id) {
+		if w.lives(id) {
 			after.told[id] = true
 		} else {
 			delete(w.ending, id) // of one that could not be ended
@@ -203,7 +203,7 @@ func (w *Watchdog) Look(on gpu.Device, now time.Time, holdings []lease.Holding, 
 		w.overLimit(on, now, h, leased, after.over[fence])
 	}
 	for _, s := range strangers {
-		if !w.processes.Alive(s.ID) {
+		if !w.lives(s.ID) {
 			continue // it has ended since it was measured
 		}
 		seen, again := before.strangers[s.ID]

@@ -43,6 +43,7 @@ type world struct {
 	revoking string
 	revoked  string
 	gone     bool // the lease has ended
+	hidden   bool // no process can be looked at
 	sampled  time.Time
 	moved    map[process.ID]bool // under another lease now
 }
@@ -65,6 +66,8 @@ func (w *world) Reach(in kinship.Mandate, ids []process.ID) (reached, spared []p
 	defer w.mu.Unlock()
 	for _, id := range ids {
 		switch {
+		case w.hidden:
+			spared = append(spared, id)
 		case !w.alive(id):
 		case in.Reaches(id, kinship.UIDs{Real: w.users[id], Saved: w.users[id]}):
 			reached = append(reached, id)
@@ -108,6 +111,13 @@ func (w *world) Alive(id process.ID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.alive(id)
+}
+
+// Ended is false of processes that cannot be looked at.
+func (w *world) Ended(id process.ID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.hidden && !w.alive(id)
 }
 
 func (w *world) alive(id process.ID) bool {

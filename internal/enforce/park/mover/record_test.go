@@ -2,8 +2,13 @@ package mover
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"reflect"
 	"testing"
+
+	"github.com/berth-gpu/berth/internal/device/move"
+	"github.com/berth-gpu/berth/internal/process"
 )
 
 // The file has the members that it always had: another version of berth reads it.
@@ -42,5 +47,17 @@ func TestFormatOfTheFile(t *testing.T) {
 		if before, there := members(was)[name]; !there || name != "key" && name != "in" && name != "by" && !reflect.DeepEqual(before, value) {
 			t.Errorf("%s is %v, and was %v", name, value, before)
 		}
+	}
+}
+
+// A process that cannot be looked at has not ended: its memory may be away.
+func TestWhatCannotBeLookedAtHasNotEnded(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "4711", "stat"), 0o700); err != nil { // which cannot be read
+		t.Fatal(err)
+	}
+	gone := move.Process{PID: 4712, Start: 1}
+	if ended(process.At(root), []move.Process{gone, {PID: 4711, Start: 1}}) || !ended(process.At(root), []move.Process{gone}) {
+		t.Error("what cannot be looked at has ended, or what is gone has not")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/berth-gpu/berth/gpu"
@@ -67,7 +68,7 @@ func (p *Mover) awaitRoom(ctx context.Context, r *record, memory gpu.MiB, on []m
 		if err := wait(ctx, pause); err != nil {
 			return nil, err
 		}
-		if !anyAlive(p.Processes, on) {
+		if ended(p.Processes, on) {
 			return func() {}, nil // they have ended, as the driver will report
 		}
 		_ = p.hasEnded(r)
@@ -193,14 +194,10 @@ func (p *Mover) awaitGone(ctx context.Context, r *record) error {
 	}
 }
 
-// anyAlive reports whether any of the processes lives.
-func anyAlive(table process.Table, on []move.Process) bool {
-	for _, id := range on {
-		if table.Alive(process.ID(id)) {
-			return true
-		}
-	}
-	return false
+// ended reports whether all of the processes have ended. One that cannot be looked at now has
+// not.
+func ended(table process.Table, on []move.Process) bool {
+	return !slices.ContainsFunc(on, func(id move.Process) bool { return !table.Ended(process.ID(id)) })
 }
 
 // wait waits for d, or until ctx ends.

@@ -305,11 +305,11 @@ func (p *Mover) bring(ctx context.Context, r *record) {
 		if ctx.Err() != nil {
 			return
 		}
-		ended := p.hasEnded(r)
+		over := p.hasEnded(r)
 		stuck := park.Stuck(park.Back, all)
-		if err == nil && len(stuck) == 0 || ended && !anyAlive(p.Processes, identities(r.Processes)) {
+		if err == nil && len(stuck) == 0 || over && ended(p.Processes, identities(r.Processes)) {
 			var tell []gpu.Event
-			if !parked.IsZero() && !ended {
+			if !parked.IsZero() && !over {
 				tell = append(tell, r.event(gpu.EventResumed, gpu.Note, fmt.Sprintf("%s is back on its device", r.Key.ID), figures(size, time.Since(began), r.Moving-moving, map[string]any{"parked_seconds": seconds(time.Since(parked))})))
 			}
 			p.mu.Lock()
@@ -351,7 +351,7 @@ func (p *Mover) bring(ctx context.Context, r *record) {
 func (p *Mover) watch(ctx context.Context, r *record) {
 	const moment = 10 * time.Second // in which those that were told to end can do so
 	ids := identities(r.Processes)
-	for began, told := time.Now(), false; anyAlive(p.Processes, ids); {
+	for began, told := time.Now(), false; !ended(p.Processes, ids); {
 		if !told && time.Since(began) >= moment {
 			told = true
 			if n := p.stranded(ctx, r); n > 0 {
