@@ -143,7 +143,7 @@ func (p *Mover) accept(o *order) error {
 	}
 	r.GPU, r.User, r.By, r.Why = held.Parts[0].GPU, held.Holder.User, lease.ByOf(o.by), o.why
 	r.order, r.In, r.Said, r.Awake = *o, in, o.said, r.wakes
-	r.Processes, r.failed, r.unparked, r.touched = nil, "", "", false
+	r.Processes, r.failed, r.unparked, r.touched, r.astray = nil, "", "", false, false
 	return nil
 }
 

@@ -246,7 +246,10 @@ func (p *Mover) confine() (any bool) {
 			continue
 		}
 		p.mu.Lock()
-		r.astray = false
+		if r.astray {
+			r.astray, r.failed = false, ""
+			r.notify()
+		}
 		p.mu.Unlock()
 	}
 	return any

@@ -70,6 +70,9 @@ func TestAstray(t *testing.T) {
 			if most, astray := w.now.Astray(a.Fence); astray != want || most != 0 != want || most > 7*16 {
 				t.Errorf("%s: %s may remain, astray: %v", moment, most, astray)
 			}
+			if s, _ := w.now.Of(a.Fence); (s.Failed != "") != want {
+				t.Errorf("%s: its status says %q", moment, s.Failed)
+			}
 			all := w.now.told(gpu.EventParked, "a")
 			all = slices.DeleteFunc(all, func(e gpu.Event) bool { return e.Severity != gpu.Serious })
 			if len(all) != told {
