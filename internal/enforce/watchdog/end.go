@@ -140,9 +140,14 @@ func (w *Watchdog) leftAlone(spared []process.ID) string {
 func (w *Watchdog) endStranger(on gpu.Device, s Stranger) func(context.Context) {
 	policy, grace := "gpu.foreign is "+w.settings.GPU.Foreign, w.settings.Optimization.DeallocationTimeout
 	return func(ctx context.Context) {
-		if left := w.stopStranger(ctx, on, s, policy, kinship.Authority(), grace); len(left) == 0 && ctx.Err() == nil {
-			w.done(s.ID)
-		}
+		again := true // also after a bug
+		defer func() {
+			if again {
+				w.done(s.ID)
+			}
+		}()
+		left := w.stopStranger(ctx, on, s, policy, kinship.Authority(), grace)
+		again = len(left) == 0 && ctx.Err() == nil
 	}
 }
 
@@ -279,10 +284,14 @@ func (w *Watchdog) stop(ctx context.Context, grace time.Duration, t target) (lef
 	return left, slices.DeleteFunc(spared, w.processes.Ended)
 }
 
-// union returns list with the members of more that it lacks.
+// union returns list with the members of more that it lacks, each once.
 func union(list, more []process.ID) []process.ID {
 	in := kinship.Set(list)
-	return append(list, slices.DeleteFunc(slices.Clone(more), func(id process.ID) bool { return in[id] })...)
+	return append(list, slices.DeleteFunc(slices.Clone(more), func(id process.ID) bool {
+		known := in[id]
+		in[id] = true
+		return known
+	})...)
 }
 
 func (w *Watchdog) signal(in kinship.Mandate, members []process.ID, signal process.Signal) {

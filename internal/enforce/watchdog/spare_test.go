@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/internal/lease"
 	"github.com/berth-gpu/berth/internal/process"
 	"github.com/berth-gpu/berth/internal/process/kinship"
@@ -268,5 +269,31 @@ func TestProcessesThatCannotBeLookedAt(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A process whose end meets a bug is ended with the next sample, or when somebody asks.
+func TestABugEndsNothingForGood(t *testing.T) {
+	world := newWorld()
+	world.ends[pid(7)] = 0
+	w := world.watchdog(Warn, Kill)
+	w.record = func(api.AuditEntry) { panic("a bug") }
+	w.mu.Lock()
+	w.ending[pid(7)] = true
+	end := w.endStranger(gpuA, Stranger{ID: pid(7)})
+	w.mu.Unlock()
+	func() {
+		defer func() { _ = recover() }()
+		end(t.Context())
+	}()
+	if w.ending[pid(7)] {
+		t.Error("nobody tries again")
+	}
+}
+
+// What is spared is named once.
+func TestUnion(t *testing.T) {
+	if got := union([]process.ID{pid(1)}, []process.ID{pid(2), pid(1), pid(2)}); !slices.Equal(got, []process.ID{pid(1), pid(2)}) {
+		t.Errorf("got %v", got)
 	}
 }
