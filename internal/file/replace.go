@@ -10,6 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // suffix is added to the name of a file for the temporary file beside it, which gets the
@@ -131,21 +134,54 @@ func save(path string, most fs.FileMode, write func(io.Writer) error) error {
 }
 
 // target follows links, so that a link to a file stays one, and returns the mode of the
-// present file. The mode of a new file depends on the user's umask.
+// present file. A link that leads nowhere, or that somebody else may have laid as a trap, is
+// replaced itself. The mode of a new file depends on the user's umask.
 func target(path string) (string, fs.FileMode, error) {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
+	at := path
+	for range maxLinks {
+		info, err := os.Lstat(at)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			if info, err = os.Stat(path); err == nil { // a link of /proc, to what has no name
+				return path, info.Mode(), nil
+			}
+			return path, 0o666, nil
+		case err != nil:
+			return "", 0, err
+		case info.IsDir():
+			return "", 0, fmt.Errorf("%s is a folder: name a file", path)
+		case info.Mode().Type() != fs.ModeSymlink:
+			return at, info.Mode(), nil
+		}
+		folder, err := filepath.EvalSymlinks(filepath.Dir(at))
+		if err != nil {
+			return "", 0, err
+		}
+		if trap, err := isTrap(folder, info); trap || err != nil {
+			return at, 0o666, err
+		}
+		to, err := os.Readlink(at)
+		if err != nil {
+			return "", 0, err
+		}
+		if at = to; !filepath.IsAbs(at) {
+			at = folder + "/" + to // not cleaned: it may lead through further links
+		}
 	}
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return path, 0o666, nil
-	case err != nil:
-		return "", 0, err
-	case info.IsDir():
-		return "", 0, fmt.Errorf("%s is a folder: name a file", path)
+	return "", 0, &fs.PathError{Op: "open", Path: path, Err: unix.ELOOP}
+}
+
+// isTrap reports whether another user than root put a link into a folder in which everybody
+// may make files, such as /tmp. The kernel opens no file by such a link, but tells where it
+// leads.
+func isTrap(folder string, link fs.FileInfo) (bool, error) {
+	info, err := os.Stat(folder)
+	if err != nil {
+		return false, err
 	}
-	return path, info.Mode(), nil
+	own, is := link.Sys().(*syscall.Stat_t)
+	shared := info.Mode()&fs.ModeSticky != 0 && info.Mode().Perm()&0o002 != 0
+	return shared && is && own.Uid != 0 && int(own.Uid) != os.Geteuid(), nil
 }
 
 // createBeside makes an empty file in the folder of path, under a name that nobody can
