@@ -52,7 +52,8 @@ type State[T any] struct {
 	folder  Folder // of path
 	options StateOptions
 	writing sync.Mutex    // held while the file is written
-	stays   atomic.Bool   // the file is damaged or was not read, and could not be set aside: it must not be replaced
+	stays   atomic.Bool   // the file is damaged and could not be set aside: it must not be replaced
+	unread  atomic.Bool   // the file was not read, and nothing is known to be wrong with it: likewise
 	size    atomic.Int64  // of the last text
 	wake    chan struct{} // has room for one; signals that due has changed
 
@@ -120,7 +121,8 @@ func (s *State[T]) setAside(instead []byte, why error) *Damage {
 	if !d.Unread {
 		d = SetAside(s.path, s.options.Lost, instead, why)
 	}
-	s.stays.Store(d.Aside == "")
+	s.stays.Store(d.Aside == "" && !d.Unread)
+	s.unread.Store(d.Unread)
 	return d
 }
 
@@ -142,6 +144,9 @@ func (s *State[T]) save(v T, durable bool) error {
 	}
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	if s.unread.Load() {
+		return later.Because(fmt.Errorf("write %s: what is in %s could not be read", s.options.What, s.path), 0)
+	}
 	if s.stays.Load() {
 		if err := os.Rename(s.path, AsideName(s.path, time.Now())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("write %s: the damaged file cannot be set aside: %w", s.options.What, err)
