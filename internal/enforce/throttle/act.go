@@ -348,8 +348,8 @@ func (h *hand) does(p slowdown.Policy, denied string, paced int) slowdown.Acts {
 	if h.limit.Held() {
 		a.Limit, a.Original, a.Steps = gpu.Some(h.limit.Set), gpu.Some(h.limit.Original), h.limit.Steps()
 	}
-	if h.fan.Held {
-		a.Fan = gpu.Some(max(h.fan.Speed, 0))
+	if a.Fans = h.fan.Held; a.Fans && h.fan.Speed >= 0 {
+		a.Fan = gpu.Some(h.fan.Speed)
 	}
 	return a
 }

@@ -167,7 +167,7 @@ func Open(o Options) (*Throttle, *file.Damage) {
 		}
 		if k.Fan {
 			h.fan, h.fanTaken = slowdown.Fan{Held: true, Speed: -1}, true
-			h.acts.Fan = gpu.Some[gpu.Percent](0)
+			h.acts.Fans = true
 		}
 	}
 	return t, damage
@@ -245,6 +245,6 @@ func (t *Throttle) work(h *hand) {
 // needed reports whether there may be something to do about a device. The caller
 // holds mu.
 func (t *Throttle) needed(h *hand) bool {
-	acting := h.acts.Share < 1 || h.acts.Original.Known() || h.acts.Fan.Known()
+	acting := h.acts.Share < 1 || h.acts.Original.Known() || h.acts.Fans
 	return acting || h.sharing || t.paced || slowdown.Policy(h.settings.Throttle).Does(slowdown.Pace) || h.settings.FanCurve != ""
 }

@@ -795,7 +795,7 @@ func TestWhatIsRefusedForAWhileIsGivenBack(t *testing.T) {
 			}
 			w.refuses(&device.Error{Op: "set it", Err: refusal})
 			pass(2 * time.Minute)
-			if acts := w.acts.Acts(uuid); !acts.Fan.Known() || !acts.Original.Known() {
+			if acts := w.acts.Acts(uuid); !acts.Fans || acts.Fan.Known() || !acts.Original.Known() {
 				t.Errorf("%v: what could not be given back is forgotten: %+v", refusal, acts)
 			}
 			if saved, _ := os.ReadFile(w.file); !strings.Contains(string(saved), "fan") || !strings.Contains(string(saved), "original_watts") {
