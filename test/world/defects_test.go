@@ -48,7 +48,7 @@ func TestDefectsCanBePutBack(t *testing.T) {
 		command := exec.Command(git, append([]string{"apply", "--check"}, patches...)...)
 		command.Dir, command.Env = folder, append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(folder))
 		if told, err := command.CombinedOutput(); err != nil {
-			t.Errorf("%v: %v\n%s", patches, err, told)
+			t.Errorf("%d patches: %v\n%s", len(patches), err, told)
 		}
 	}
 	apply(all...)
