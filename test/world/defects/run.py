@@ -7,7 +7,9 @@ It stands beside world.test and names, as build.sh leaves them. Every defect is 
 --first seconds, and so is the world without any. What is left of --wall goes to the defects
 that were not found, always to the one that was played least, until each has had --most
 core-seconds. A defect is found with the first history that fails, ends the test, or shows no
-sign of life for --still seconds. The table goes to --results, with the end of each output.
+sign of life for --still seconds. The table goes to --results, with the end of each output. It also says whether
+a history came to the place of the defect at all: if not, the world lacks the trouble that leads
+there; if so, and nothing was found, a check.
 """
 
 import argparse
@@ -29,7 +31,7 @@ class Defect:
         self.name, self.commit, self.expected = name, commit, expected
         self.plays, self.histories, self.took = 0, 0, 0.0
         self.playing = []  # the plays that go on
-        self.found, self.seed, self.text = "", "", ""
+        self.found, self.seed, self.text, self.reached = "", "", "", False
 
 
 def options():
@@ -115,6 +117,7 @@ class Play:
     def judge(self, lines, code, took, hung):
         d = self.defect
         d.took += took
+        d.reached = d.reached or any("the defect is reached" in line for line in lines)
         seeds = [line.rsplit("/", 1)[1] for line in lines if line.startswith("=== RUN   TestWorld/")]
         seed = seeds[-1] if seeds else ""
         d.histories += len(seeds) - (self.cut.is_set() and bool(seeds))  # the last one was broken off
@@ -179,10 +182,10 @@ def next_play(o, defects, left):
 
 
 def table(o, defects, began):
-    rows = [("defect", "mended by", "expected", "found by", "core-seconds", "histories", "seed", "what")]
+    rows = [("defect", "mended by", "expected", "found by", "reached", "core-seconds", "histories", "seed", "what")]
     for d in defects:
         found = d.found or ("-" if d.plays else "not played")
-        rows.append((d.name, d.commit, d.expected, found, f"{d.took:.0f}", str(d.histories), d.seed, d.text[:160]))
+        rows.append((d.name, d.commit, d.expected, found, "yes" if d.reached else "no", f"{d.took:.0f}", str(d.histories), d.seed, d.text[:160]))
     real = [d for d in defects if d.name != NONE]
     hits = sorted(d.took for d in real if d.found)
     out = ["\t".join(r) for r in rows]
