@@ -87,8 +87,9 @@ class Play:
 
         reader = threading.Thread(target=read, daemon=True)
         reader.start()
-        hung = False
+        hung, left = False, set()
         while True:
+            left |= folders(child.pid)
             pid, status, used = os.wait4(child.pid, os.WNOHANG)
             if pid:
                 break
@@ -96,7 +97,6 @@ class Play:
                 since = used_by(child.pid) - sign[1]
                 hung = since > o.still * 0.8 or since < 1  # it turns in circles, or waits for itself; else the machine is busy
             if hung or self.cut.is_set():
-                left = folders(child.pid)
                 os.kill(child.pid, signal.SIGQUIT if hung else signal.SIGKILL)  # SIGQUIT tells where it stands
                 deadline = time.monotonic() + 20
                 while True:
@@ -106,10 +106,10 @@ class Play:
                     if time.monotonic() > deadline:
                         os.kill(child.pid, signal.SIGKILL)
                     time.sleep(0.1)
-                for folder in left:
-                    shutil.rmtree(folder, ignore_errors=True)
                 break
             time.sleep(0.1)
+        for folder in left:
+            shutil.rmtree(folder, ignore_errors=True)
         reader.join(5)
         child.returncode = os.waitstatus_to_exitcode(status)
         self.judge(lines, child.returncode, used.ru_utime + used.ru_stime, hung)
@@ -150,7 +150,7 @@ def used_by(pid):
 
 
 def folders(pid):
-    """Returns the folders in memory that a play has open, which it cannot remove once it is killed."""
+    """Returns the folders in memory that a play has open, and cannot remove once it is killed."""
     found = set()
     try:
         for fd in os.listdir(f"/proc/{pid}/fd"):
