@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/berth-gpu/berth/gpu"
 	"github.com/berth-gpu/berth/internal/access/users"
@@ -55,7 +56,7 @@ func Load(from Sources) (*config.Settings, error) {
 	switch {
 	case errors.Is(err, file.ErrOthers):
 		return nil, fmt.Errorf("read what was set at run time: %w", err)
-	case file.Unread(err): // another time it may be read
+	case file.Unread(err), errors.Is(err, syscall.ENOTDIR): // another time it may be read, or in another folder
 		return nil, fmt.Errorf("read what was set at run time: %w (choose another place with --state-dir)", err)
 	case err != nil && from.Start:
 		return first, nil
