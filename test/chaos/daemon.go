@@ -100,6 +100,9 @@ func (d *daemon) wait() error {
 			return d.endedByItself(err)
 		case <-time.After(2 * time.Millisecond):
 		}
+		if time.Since(begun) > 6*longest {
+			return fmt.Errorf("no daemon takes connections on %s for %v", d.socket(), 6*longest)
+		}
 	}
 }
 

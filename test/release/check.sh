@@ -136,7 +136,7 @@ upgrade() {
 
 swap() { if says 0.0.9; then get new; else get old; fi; }
 swaps() {
-	check "a package for the chaos" get new
+	check "a package for the chaos, the older one: its programs do not know every section of the newer file" get old
 	sed -i 's/^  #devices: auto/  devices: "sim:4xrtx-4060"/; s/^  #max_pipelines: null/  max_pipelines: 6/' /etc/berth/berth.yaml
 	systemctl restart berth
 	check "the chaos of leases and jobs, the package replaced ten times each way in both" /root/chaos -replace "/bin/bash /root/check.sh swap" \
