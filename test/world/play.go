@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -61,20 +62,27 @@ var operations = []operation{
 	{"time", 30, (*World).letTimePass},
 }
 
-// play plays a number of operations.
-func (w *World) play(n int) {
+// play plays a number of operations. Each is drawn by its place in the history alone, so that
+// those that are left out change nothing of what the others are.
+func (w *World) play(n int, leftOut map[int]bool) {
 	total := 0
 	for _, o := range operations {
 		total += o.weight
 	}
-	for range n {
+	for i := range n {
+		w.mu.Lock()
+		w.random = rand.New(rand.NewPCG(w.seed, uint64(i)))
+		w.mu.Unlock()
 		at := w.intn(total)
 		for _, o := range operations {
-			if at -= o.weight; at < 0 {
+			if at -= o.weight; at < 0 && !leftOut[i] {
 				w.mu.Lock()
 				w.doing = o.name
+				w.played = append(w.played, fmt.Sprintf("%d %s", i, o.name))
 				w.mu.Unlock()
 				o.do(w)
+			}
+			if at < 0 {
 				break
 			}
 		}

@@ -30,6 +30,7 @@ type config = daemonconfig.Settings
 // World is a simulated machine with its users.
 type World struct {
 	folder string // real, for the files of its daemons
+	seed   uint64
 	random *rand.Rand
 	began  time.Time
 
@@ -55,6 +56,7 @@ type World struct {
 	fences   map[uint64]string
 	wrongs   []string
 	told     []string // what happened, for a person
+	played   []string // the operations
 	logged   bytes.Buffer
 	busy     int // callers that wait for an answer
 	marks    map[string]int
@@ -74,7 +76,7 @@ type World struct {
 // New returns a machine on which no daemon runs yet. Its files are in folder.
 func New(folder string, seed uint64) *World {
 	w := &World{
-		folder: folder, random: rand.New(rand.NewPCG(seed, 1)), effectRand: rand.New(rand.NewPCG(seed, 2)), began: time.Now(),
+		folder: folder, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), effectRand: rand.New(rand.NewPCG(seed, 2)), began: time.Now(),
 		minded: map[string]*mindedRun{}, tasks: map[string]*commands{}, fences: map[uint64]string{}, marks: map[string]int{}, ending: map[string]int{}, servers: map[string]process.ID{},
 	}
 	w.disk.at = map[string][]byte{}

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,6 +20,8 @@ var (
 	first   = flag.Uint64("world.seed", 1, "begin with this seed")
 	each    = flag.Int("world.operations", 300, "of one history")
 	counts  = flag.Bool("world.counts", false, "tell how often each mark was reached")
+	shorten = flag.Duration("world.shorten", 3*time.Minute, "search so long for fewer operations that fail as a history did")
+	only    = flag.String("world.only", "", "leave out all operations but these, as in 3,17,20")
 	verbose = flag.Bool("world.told", false, "tell what happens")
 )
 
@@ -31,30 +34,18 @@ func TestWorld(t *testing.T) {
 	begun, marks := time.Now(), map[string]int{}
 	var histories, done, effects, kills, reboots int
 	for seed := *first; time.Since(begun) < *length || seed == *first; seed++ {
-		folder, err := os.MkdirTemp("/dev/shm", "berth-world-")
-		if err != nil {
-			folder = t.TempDir()
-		}
-		defer os.RemoveAll(folder)
+		var w *World
 		ok := t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := New(folder, seed)
-				w.keepAlive()
-				w.beginFront()
-				go w.hear()
-				w.play(*each)
-				if !w.failed() {
-					w.settle()
-				}
-				w.close()
-				w.report(t)
-				histories, done, effects, kills, reboots = histories+1, done+w.count.operations, effects+w.count.effects, kills+w.count.kills, reboots+w.count.reboots
-				for m, n := range w.marks {
-					marks[m] += n
-				}
-			})
+			w = history(t, seed, leftOut(*each, *only))
+			w.report(t)
+			if len(w.wrongs) > 0 && *shorten > 0 {
+				w.shorter(t)
+			}
 		})
-		os.RemoveAll(folder)
+		histories, done, effects, kills, reboots = histories+1, done+w.count.operations, effects+w.count.effects, kills+w.count.kills, reboots+w.count.reboots
+		for m, n := range w.marks {
+			marks[m] += n
+		}
 		if !ok {
 			break
 		}
@@ -67,6 +58,97 @@ func TestWorld(t *testing.T) {
 			t.Logf("%6d %s", marks[m], m)
 		}
 	}
+}
+
+// history plays one history, without some of its operations, and returns what came of it.
+func history(t *testing.T, seed uint64, leftOut map[int]bool) (w *World) {
+	folder, err := os.MkdirTemp("/dev/shm", "berth-world-")
+	if err != nil {
+		folder = t.TempDir()
+	}
+	defer os.RemoveAll(folder)
+	synctest.Test(t, func(*testing.T) {
+		w = New(folder, seed)
+		w.keepAlive()
+		w.beginFront()
+		go w.hear()
+		w.play(*each, leftOut)
+		if !w.failed() {
+			w.settle()
+		}
+		w.close()
+	})
+	return w
+}
+
+// leftOut returns the operations that are not among some; with none, all are played.
+func leftOut(of int, played string) map[int]bool {
+	out := map[int]bool{}
+	for i := range of {
+		out[i] = played != ""
+	}
+	for number := range strings.SplitSeq(played, ",") {
+		if i, err := strconv.Atoi(number); err == nil {
+			out[i] = false
+		}
+	}
+	return out
+}
+
+// shorter leaves out as many operations of a history that failed as it can while it still
+// fails in the same way, and tells which are left. A history is not the same each time: one
+// that does not fail in three plays counts as one that does not.
+func (w *World) shorter(t *testing.T) {
+	until := time.Now().Add(*shorten)
+	tries := 0
+	fails := func(out map[int]bool) *World {
+		for range 3 {
+			if tries++; time.Now().After(until) {
+				return nil
+			}
+			if again := history(t, w.seed, out); slices.ContainsFunc(again.wrongs, func(wrong string) bool { return checkOf(wrong) == checkOf(w.wrongs[0]) }) {
+				return again
+			}
+		}
+		return nil
+	}
+	out := leftOut(*each, *only)
+	shortest := fails(out)
+	if shortest == nil {
+		t.Logf("it did not fail again in %d plays", tries)
+		return
+	}
+	for size := *each / 2; size > 0; size /= 2 {
+		for from := 0; from < *each; from += size {
+			less, any := maps.Clone(out), false
+			for i := from; i < min(from+size, *each); i++ {
+				any = any || !less[i]
+				less[i] = true
+			}
+			if !any {
+				continue
+			}
+			if failed := fails(less); failed != nil {
+				out, shortest = less, failed
+			}
+		}
+	}
+	var left []string
+	for i := range *each {
+		if !out[i] {
+			left = append(left, strconv.Itoa(i))
+		}
+	}
+	t.Logf("it fails with %d operations, found in %d plays: %s\n  -world.seed %d -world.operations %d -world.only %s\n%s",
+		len(shortest.played), tries, strings.Join(shortest.played, "; "), w.seed, *each, strings.Join(left, ","), shortest.wrongs[0])
+	t.Logf("what happened then:\n%s", strings.Join(shortest.told[max(0, len(shortest.told)-10):], "\n"))
+}
+
+// checkOf returns which check says that something is wrong.
+func checkOf(wrong string) string {
+	_, rest, _ := strings.Cut(wrong, ": ")
+	check, _, _ := strings.Cut(rest, ": ")
+	return check
 }
 
 // The promises name the checks that hold them, and each check is named.
