@@ -11,7 +11,7 @@ var Checks = map[string]string{
 	"fences":  "each grant has a fence of its own, larger than all before it",
 	"answers": "every caller has an answer within the time that the route allows",
 	"fault":   "no request meets a bug",
-	"jobs":    "a job that was submitted is known, its command is started once for each try, and an end is final",
+	"jobs":    "a job that was submitted is known, its command is started once for each try, and an end is final and the one that its program had",
 	"rest":    "once nobody asks any more, everything ends, and nothing is left of it",
 	"usable":  "after all that, services answer, a lease is granted, and a job runs",
 	"starts":  "a daemon starts with whatever the one before it left, and stops",

@@ -24,6 +24,8 @@ type mindedRun struct {
 	record  runs.Record
 	minder  process.ID
 	program process.ID // zero until it has started
+	starts  int        // of its command, by this minder and those before it
+	bereft  bool       // somebody has killed its minder, and berth has not
 }
 
 // minders starts the minders of one daemon. It is a daemon.Minders.
@@ -169,9 +171,15 @@ func (p *processes) of(lease string, fence uint64, uid int) (list []process.ID) 
 
 // mind is the life of a minder, as package minder has it. It may be killed at each step.
 func (w *World) mind(key, run string, id process.ID) {
+	var r *mindedRun
 	gone := func() bool {
 		if w.one(150) {
 			w.note("the minder of %s is killed", key)
+			if r != nil {
+				w.mu.Lock()
+				r.bereft = true
+				w.mu.Unlock()
+			}
 			w.processes.end(id, process.Kill)
 		}
 		return !w.processes.runs(id)
@@ -181,14 +189,16 @@ func (w *World) mind(key, run string, id process.ID) {
 		return
 	}
 	w.mu.Lock()
-	r := w.minded[key]
-	if r != nil && (w.processes.runs(r.minder) || !r.record.Started.IsZero() || !r.record.Ended.IsZero()) {
+	if other := w.minded[key]; other != nil && (w.processes.runs(other.minder) || !other.record.Started.IsZero() || !other.record.Ended.IsZero()) {
 		w.mu.Unlock()
 		w.processes.end(id, 0)
 		return // another minder has the run
 	}
 	r = &mindedRun{minder: id, record: runs.Record{Version: api.MinderVersion, PID: id.PID, Start: id.Start, Boot: w.processes.Boot()}}
-	w.minded[key] = r
+	if before := w.runs[key]; before != nil {
+		r.starts = before.starts
+	}
+	w.minded[key], w.runs[key] = r, r
 	w.mu.Unlock()
 	var order api.MinderOrder
 	asks := w.client(0, id, false)
@@ -235,7 +245,7 @@ func (w *World) mind(key, run string, id process.ID) {
 		w.endTree(program)
 		return
 	}
-	w.started(order, s)
+	w.started(key, r)
 	w.note("the command of %s begins: lease %s, process %d, for %v", key, order.Lease.ID, program.PID, s.takes)
 	w.use(program, order.Lease, s)
 	var by process.Signal
@@ -249,6 +259,9 @@ func (w *World) mind(key, run string, id process.ID) {
 		return
 	}
 	w.nap(20 * time.Millisecond)
+	if !w.processes.runs(id) { // it was killed at the same time
+		return
+	}
 	w.write(r, func(to *runs.Record) {
 		to.Ended = when.Now()
 		if by != 0 {

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
@@ -150,6 +149,11 @@ func (w *World) rebooted() {
 	w.processes.boot += "'"
 	pids := slices.Collect(maps.Values(w.processes.all))
 	w.processes.mu.Unlock()
+	w.mu.Lock()
+	for _, r := range w.runs {
+		r.bereft = true
+	}
+	w.mu.Unlock()
 	for _, p := range pids {
 		w.processes.with(process.ID{PID: p.pid, Start: p.start}, func(p *proc) { p.watched = nil })
 		w.processes.end(process.ID{PID: p.pid, Start: p.start}, process.Kill)
@@ -833,24 +837,11 @@ func (w *World) use(program process.ID, l api.Lease, s script) {
 	})
 }
 
-// commands counts how often the command of a task was started.
-type commands struct {
-	runs map[string]int
-	last script
-}
-
 // started notes that a minder has started a command, which happens once in a run.
-func (w *World) started(order api.MinderOrder, s script) {
+func (w *World) started(key string, r *mindedRun) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	task, _, _ := strings.Cut(order.Run, "/")
-	c := w.tasks[task]
-	if c == nil {
-		c = &commands{runs: map[string]int{}}
-		w.tasks[task] = c
-	}
-	c.last = s
-	if c.runs[order.Run]++; c.runs[order.Run] > 1 {
-		w.found("jobs", "the command of run %s was started %d times", order.Run, c.runs[order.Run])
+	if r.starts++; r.starts > 1 {
+		w.found("jobs", "the command of run %s was started %d times", key, r.starts)
 	}
 }

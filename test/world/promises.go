@@ -1,11 +1,13 @@
 package world
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
@@ -519,10 +521,49 @@ func (w *World) lookAtJobs(ctx context.Context, root *client.Client, all []*prom
 			p.mu.Lock()
 			p.final = j.State
 			p.mu.Unlock()
+			for _, task := range append(j.List, j) {
+				if lie := w.lie(&task); task.Tasks == nil && lie != "" {
+					w.wrong("jobs", "the job %s is %s (%s, %s) in try %d, but %s", task.ID, task.State, task.Code, task.Cause, task.Try, lie)
+				}
+			}
 		case !sure.IsZero() && time.Since(sure) > time.Hour && !w.processesStuck():
 			w.wrong("rest", "the job %s was cancelled %v ago, and is %s: %s", id, time.Since(sure).Round(time.Second), j.State, j.Cause)
 		}
 	}
+}
+
+// warned is the signal that users have sent before the end of their time.
+var warned = fmt.Sprint(syscall.SIGUSR1)
+
+// lie says what speaks against the end that a task is said to have had, by what became of its
+// program. It is empty if nothing does.
+func (w *World) lie(t *api.Job) string {
+	number, task, _ := strings.Cut(t.ID[strings.LastIndexByte(t.ID, '-')+1:], ".")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := w.runs[fmt.Sprintf("jobs/%s.%s.%d", number, cmp.Or(task, "0"), t.Try)]
+	if t.State == "cancelled" {
+		return ""
+	}
+	if r == nil {
+		return "no minder of it ever began"
+	}
+	is := &r.record
+	known, ill := !is.Ended.IsZero(), is.Exit.Or(0) != 0
+	told := fmt.Sprintf("its minder wrote %+v (somebody killed it: %v)", *is, r.bereft)
+	switch {
+	case t.State == "done" && known && !ill && is.Failure == "":
+	case t.State == "timed_out" && t.TimeLimit > 0 && !is.Started.IsZero():
+	case t.State == "lost" && !known && r.bereft:
+	case t.State == "failed" && known && ill && t.Exit != is.Exit:
+		return fmt.Sprintf("has exit code %v, and %s", t.Exit, told)
+	case t.State == "failed" && known && ill && t.Code == "device_fault":
+	case t.State == "failed" && known && ill && (t.Code == "exit_code" || t.Code == "out_of_memory") && is.Signal == "":
+	case t.State == "failed" && known && ill && t.Code == "signal" && is.Signal == warned: // that its user had asked for
+	default:
+		return told
+	}
+	return ""
 }
 
 // processesStuck reports whether something outside of berth may hold up the end of a job.

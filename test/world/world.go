@@ -52,7 +52,7 @@ type World struct {
 	offset   time.Duration // of the clock of the wall
 	slept    time.Duration
 	promises []*promise
-	tasks    map[string]*commands // by job or task
+	runs     map[string]*mindedRun // all that there were, also after their records are gone
 	fences   map[uint64]string
 	wrongs   []string
 	told     []string // what happened, for a person
@@ -77,7 +77,7 @@ type World struct {
 func New(folder string, seed uint64) *World {
 	w := &World{
 		folder: folder, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), effectRand: rand.New(rand.NewPCG(seed, 2)), began: time.Now(),
-		minded: map[string]*mindedRun{}, tasks: map[string]*commands{}, fences: map[uint64]string{}, marks: map[string]int{}, ending: map[string]int{}, servers: map[string]process.ID{},
+		minded: map[string]*mindedRun{}, runs: map[string]*mindedRun{}, fences: map[uint64]string{}, marks: map[string]int{}, ending: map[string]int{}, servers: map[string]process.ID{},
 	}
 	w.disk.at = map[string][]byte{}
 	w.processes = newProcesses("boot-1")
