@@ -86,8 +86,11 @@ func Judge(s *Spec, t Task, o Outcome) (Event, Task) {
 	if t.State == Stopping { // whoever wanted that is the cause
 		return Fail, t
 	}
-	if o.Began {
+	switch {
+	case o.Began:
 		t.Vain = 0
+	case t.Overran: // the machine was not able to start it in time, and nothing is known against it
+		t.Overran, o = false, Outcome{Time: o.Time, Trouble: "its time limit was over before its command could begin"}
 	}
 	t.Code, t.Cause = cause(s, &t, &o)
 	event := verdict(s, &t, &o)

@@ -57,6 +57,8 @@ func TestJudge(t *testing.T) {
 		{"time is not retried", Spec{Retry: 5, Requeue: OnMachine}, overran, ended(func(*Outcome) {}), Expire, ByTimeLimit, "it reached its time limit"},
 		{"time, and exit code 0", limit, overran, ended(func(o *Outcome) { o.Exit = gpu.Some(0) }), Expire, ByTimeLimit, "it reached its time limit of 2 h"},
 		{"time, requeue", Spec{Requeue: OnTime}, overran, ended(func(*Outcome) {}), Requeue, ByTimeLimit, "it reached its time limit; queued again, 1 of 10"},
+		{"time, before it began", limit, Task{State: Starting, Overran: true}, Outcome{Time: noon, Known: true, Failure: "There is no order for this run."}, Again, NotStarted,
+			"its time limit was over before its command could begin"},
 		{"minder killed", Spec{Retry: 3, Requeue: OnTime}, began, gone, Lose, MinderGone, "the process that minded it was ended after 45 min, and its programs with it; nobody knows their exit code"},
 		{"reboot", Spec{Retry: 3}, began, Outcome{Time: noon, Began: true, Rebooted: true}, Lose, ByReboot, "the machine was started again while it ran"},
 		{"reboot, requeue", Spec{Requeue: OnMachine}, began, Outcome{Time: noon, Began: true, Rebooted: true}, Requeue, ByReboot, "the machine was started again while it ran; queued again, 1 of 10"},
