@@ -3,6 +3,7 @@ package world
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -34,6 +35,8 @@ type card struct {
 	power gpu.Watts     // limit
 	fan   gpu.Opt[gpu.Percent]
 	fails bool // a check of it
+
+	wrong func(check, format string, args ...any)
 }
 
 const (
@@ -123,16 +126,36 @@ func (c *card) users() (list []gpu.Process, used gpu.MiB) {
 	defer c.table.mu.Unlock()
 	now := time.Now()
 	for _, p := range c.table.all {
-		m := p.memory[c.about.UUID]
-		at := p.parking[c.about.UUID]
-		if m == 0 || at != nil && at.state == move.Checkpointed && !at.done.After(now) {
+		if !p.uses(c, now) {
 			continue
 		}
+		m := p.memory[c.about.UUID]
 		list = append(list, gpu.Process{PID: p.pid, Name: p.name, Memory: gpu.Some(m)})
 		used += m
 	}
 	slices.SortFunc(list, func(a, b gpu.Process) int { return a.PID - b.PID })
 	return list, used + cardTaken
+}
+
+// uses reports whether memory of the process is on a card.
+func (p *proc) uses(c *card, now time.Time) bool {
+	at := p.parking[c.about.UUID]
+	return p.memory[c.about.UUID] > 0 && (at == nil || at.state != move.Checkpointed || at.done.After(now))
+}
+
+// present returns the processes with memory on the card, as they are now.
+func (c *card) present() (list []proc) {
+	c.table.mu.Lock()
+	defer c.table.mu.Unlock()
+	now := time.Now()
+	for _, p := range c.table.all {
+		if p.uses(c, now) {
+			now := *p
+			now.memory = maps.Clone(p.memory)
+			list = append(list, now)
+		}
+	}
+	return list
 }
 
 func (c *card) Fast(ctx context.Context, into *gpu.Sample) error {
@@ -284,6 +307,7 @@ func (c *card) step(step move.Step, id move.Process) move.Outcome {
 		case step == move.Restore && o.State == move.Checkpointed:
 			if used+memory > cardMemory {
 				at.lost = true
+				c.wrong("memory", "%d MiB of process %d (%s) cannot return to %s, which has %d MiB in use", memory, p.pid, p.lease, uuid, used)
 				refuse(device.CodeOutOfMemory)
 				return
 			}

@@ -25,6 +25,7 @@ type mindedRun struct {
 	minder  process.ID
 	program process.ID // zero until it has started
 	starts  int        // of its command, by this minder and those before it
+	alone   time.Time  // since when it has been seen to run without its lease
 	bereft  bool       // somebody has killed its minder, and berth has not
 }
 

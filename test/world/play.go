@@ -286,7 +286,7 @@ func (w *World) work(p *promise) {
 		p.mayEnd("it used more than it had leased")
 	}
 	w.processes.with(p.process, func(q *proc) {
-		q.lease, q.fence = p.id, p.lease.Fence
+		q.lease, q.fence, q.greedy = p.id, p.lease.Fence, greedy
 		for _, part := range p.lease.Parts {
 			if q.memory[part.GPU] = part.Memory * 3 / 4; greedy {
 				q.memory[part.GPU] += 2 << 10

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -290,6 +291,7 @@ func (w *World) look() {
 	}
 	w.checkSums(leases)
 	w.checkLimits(leases)
+	w.checkPrograms(leases)
 	for _, one := range leases.Leases {
 		w.reached("a lease is " + one.State)
 	}
@@ -478,6 +480,50 @@ func (w *World) checkSums(leases api.Leases) {
 	}
 }
 
+// checkPrograms checks that the programs that berth runs have leases, and that others use no
+// memory that is leased.
+func (w *World) checkPrograms(leases api.Leases) {
+	there, used, newest := map[string]bool{}, map[string]gpu.MiB{}, uint64(0)
+	for _, l := range leases.Leases {
+		there[fmt.Sprintf("%s/%d", l.ID, l.Fence)], newest = true, max(newest, l.Fence)
+		for _, scope := range l.Scope {
+			there[scope] = true
+		}
+		for i, part := range l.Parts {
+			used[part.GPU] += l.Holds(i)
+		}
+	}
+	for _, c := range w.cards {
+		var alone []string
+		for _, p := range c.present() {
+			if p.greedy {
+				alone, used[c.about.UUID] = nil, 0 // whoever takes more than they leased are in the way of others
+				break
+			}
+			if p.fence <= newest && !there[fmt.Sprintf("%s/%d", p.lease, p.fence)] && !there[filepath.Base(p.cgroup)] {
+				used[c.about.UUID] += p.memory[c.about.UUID]
+				alone = append(alone, fmt.Sprintf("%d MiB of process %d of %s under no lease (%s with fence %d)", p.memory[c.about.UUID], p.pid, nameOf(p.uid), p.lease, p.fence))
+			}
+		}
+		if sum := used[c.about.UUID]; len(alone) > 0 && sum > cardMemory-cardTaken {
+			w.wrong("memory", "of %d MiB of %s are %d leased or in use, with %s", cardMemory, c.about.UUID, sum, strings.Join(alone, ", "))
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key, r := range w.runs {
+		has := there[fmt.Sprintf("%s/%d", r.record.Lease, r.record.Fence)]
+		switch {
+		case r.program == (process.ID{}) || has || !w.processes.runs(r.program):
+			r.alone = time.Time{}
+		case r.alone.IsZero():
+			r.alone = time.Now()
+		case time.Since(r.alone) > 5*time.Minute && time.Since(w.up) > 5*time.Minute && time.Since(w.disk.lastRefused()) > 5*time.Minute:
+			w.found("memory", "the command of %s runs, and its lease %s with fence %d has not stood for %v", key, r.record.Lease, r.record.Fence, time.Since(r.alone))
+		}
+	}
+}
+
 // rootProcess returns a process of root that looks.
 func (w *World) rootProcess() process.ID {
 	w.mu.Lock()
@@ -612,12 +658,23 @@ func (w *World) settle() {
 			break
 		}
 	}
-	time.Sleep(10 * time.Minute)
+	time.Sleep(70 * time.Minute) // records that are left are looked for every hour
 	w.processes.end(w.rootProcess(), 0)
 	w.front.stop()
 	w.stopHearing()
 	w.processes.end(w.front.id, 0)
 	time.Sleep(time.Minute)
+	w.mu.Lock()
+	for key := range w.minded {
+		w.found("rest", "the record of %s is left", key)
+	}
+	w.mu.Unlock()
+	for _, c := range w.cards {
+		if c.mu.Lock(); c.power != cardPower || c.fan.Known() {
+			w.wrong("rest", "%s is left with a power limit of %v, and fans at %v", c.about.UUID, c.power, c.fan)
+		}
+		c.mu.Unlock()
+	}
 	w.processes.mu.Lock()
 	defer w.processes.mu.Unlock()
 	for _, p := range w.processes.all {
@@ -630,6 +687,7 @@ func (w *World) rest(root *client.Client, round int) (left []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	_, _ = root.SetConfig(ctx, []byte(`{"jobs": "on", "max_pipelines": 4, "memory_limit_mb": 81920, "users": {"bob": null}}`))
+	ready := round > 0 // what keeps jobs from beginning was taken away a round ago
 	for i := range w.cards {
 		_, _ = root.Undrain(ctx, api.UndrainRequest{GPU: gpu.Ref(fmt.Sprint(i))})
 	}
@@ -637,10 +695,15 @@ func (w *World) rest(root *client.Client, round int) (left []string) {
 	if err != nil {
 		return []string{err.Error()}
 	}
+	stuck := "" // a job that waits, while all others do
 	for _, j := range jobs.Jobs {
 		if j.Over() {
 			continue
 		}
+		if stuck == "" {
+			stuck = fmt.Sprintf("the job %s waits (%s: %s)", j.ID, j.Code, j.Cause)
+		}
+		ready = ready && j.State == "waiting" && j.Code != "begin" && (j.Tasks == nil || j.Tasks.Held == 0)
 		left = append(left, fmt.Sprintf("job %s is %s: %s", j.ID, j.State, j.Cause))
 		if j.State == "held" || j.Tasks != nil && j.Tasks.Held > 0 || round > 4 {
 			_, _ = root.CancelJob(ctx, j.ID, "the end")
@@ -651,6 +714,11 @@ func (w *World) rest(root *client.Client, round int) (left []string) {
 	if err != nil {
 		return []string{err.Error()}
 	}
+	ready = ready && stuck != "" && len(leases.Leases) == 0
+	if ready && w.ready {
+		w.wrong("rest", "nobody has a lease for half an hour, and %s", stuck)
+	}
+	w.ready = ready
 	for _, l := range leases.Leases {
 		left = append(left, fmt.Sprintf("lease %s of %s is %s (%s)", l.ID, l.Holder.User, l.State, l.Binding))
 		if l.Binding == "named" {

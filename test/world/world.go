@@ -64,6 +64,7 @@ type World struct {
 	ending   map[string]int // by user and id: who means to end whatever has the id
 	observer process.ID     // of root
 	settling bool
+	ready    bool // at the last look nothing kept those jobs from running that wait
 	front    *front
 	fronts   int // that there were
 	up       time.Time
@@ -82,6 +83,9 @@ func New(folder string, seed uint64) *World {
 	w.disk.at = map[string][]byte{}
 	w.processes = newProcesses("boot-1")
 	w.cards = newCards(w.processes, 4)
+	for _, c := range w.cards {
+		c.wrong = w.wrong
+	}
 	w.root = filepath.Join(folder, "state-1")
 	if err := os.WriteFile(filepath.Join(folder, "berth.yaml"), []byte(settings), 0o600); err != nil {
 		w.wrong("machine", "%v", err)
