@@ -3,7 +3,6 @@ package world
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -126,36 +125,16 @@ func (c *card) users() (list []gpu.Process, used gpu.MiB) {
 	defer c.table.mu.Unlock()
 	now := time.Now()
 	for _, p := range c.table.all {
-		if !p.uses(c, now) {
+		m := p.memory[c.about.UUID]
+		at := p.parking[c.about.UUID]
+		if m == 0 || at != nil && at.state == move.Checkpointed && !at.done.After(now) {
 			continue
 		}
-		m := p.memory[c.about.UUID]
 		list = append(list, gpu.Process{PID: p.pid, Name: p.name, Memory: gpu.Some(m)})
 		used += m
 	}
 	slices.SortFunc(list, func(a, b gpu.Process) int { return a.PID - b.PID })
 	return list, used + cardTaken
-}
-
-// uses reports whether memory of the process is on a card.
-func (p *proc) uses(c *card, now time.Time) bool {
-	at := p.parking[c.about.UUID]
-	return p.memory[c.about.UUID] > 0 && (at == nil || at.state != move.Checkpointed || at.done.After(now))
-}
-
-// present returns the processes with memory on the card, as they are now.
-func (c *card) present() (list []proc) {
-	c.table.mu.Lock()
-	defer c.table.mu.Unlock()
-	now := time.Now()
-	for _, p := range c.table.all {
-		if p.uses(c, now) {
-			now := *p
-			now.memory = maps.Clone(p.memory)
-			list = append(list, now)
-		}
-	}
-	return list
 }
 
 func (c *card) Fast(ctx context.Context, into *gpu.Sample) error {

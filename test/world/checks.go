@@ -4,7 +4,7 @@ package world
 // guarantees.md names them behind the promises that they hold.
 var Checks = map[string]string{
 	"sums":    "leases on a device add up to no more than it has",
-	"memory":  "what programs use is within leases that stand, and they find room when they come back",
+	"memory":  "what berth runs has a lease that stands, and memory that was parked finds room when it comes back",
 	"alone":   "a device that is leased alone has no other lease, but for children and pods",
 	"limits":  "a user with limits has no more than they allow",
 	"kept":    "what was granted stands until something ends it that somebody did or that was agreed, and nobody is answered with a lease that is about to end",

@@ -34,20 +34,30 @@ type people struct {
 	mu     sync.Mutex
 	hung   chan struct{} // closed when the database answers again; nil: it answers
 	broken bool
-	silent bool // it was, at some time
+	named  map[string]bool // whom it has named
 }
 
-func (p *people) wasSilent() bool {
+// knows reports whether the database has named a user, so that the limits of that user are known.
+func (p *people) knows(name string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.silent
+	return p.named[name]
+}
+
+// names notes that it has named a user.
+func (p *people) names(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.named == nil {
+		p.named = map[string]bool{}
+	}
+	p.named[name] = true
 }
 
 // ask waits for the database.
 func (p *people) ask() error {
 	p.mu.Lock()
 	hung, broken := p.hung, p.broken
-	p.silent = p.silent || broken
 	p.mu.Unlock()
 	if hung != nil {
 		<-hung
@@ -61,7 +71,7 @@ func (p *people) ask() error {
 func (p *people) hang() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.silent = true; p.hung == nil {
+	if p.hung == nil {
 		p.hung = make(chan struct{})
 	}
 }
@@ -84,6 +94,7 @@ func (p *people) lookUp(name string) (uid int, groups []int, err error) {
 	}
 	for i, n := range names {
 		if n == name {
+			p.names(n)
 			return firstUID + i, []int{firstUID + i, labGID}, nil
 		}
 	}
@@ -98,6 +109,7 @@ func (p *people) database() *users.Database {
 				return "", err
 			}
 			if uid == 0 || uid >= firstUID && uid < firstUID+len(names) {
+				p.names(nameOf(uid))
 				return nameOf(uid), nil
 			}
 			return "", user.UnknownUserIdError(uid)

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-gpu/berth/api"
@@ -286,7 +287,7 @@ func (w *World) work(p *promise) {
 		p.mayEnd("it used more than it had leased")
 	}
 	w.processes.with(p.process, func(q *proc) {
-		q.lease, q.fence, q.greedy = p.id, p.lease.Fence, greedy
+		q.lease, q.fence = p.id, p.lease.Fence
 		for _, part := range p.lease.Parts {
 			if q.memory[part.GPU] = part.Memory * 3 / 4; greedy {
 				q.memory[part.GPU] += 2 << 10
@@ -373,6 +374,7 @@ func (w *World) part() {
 	if of == nil {
 		return
 	}
+	var limit time.Duration
 	id, c := w.caller(of.uid)
 	r := api.LeaseRequest{ID: fmt.Sprintf("part-%d", w.count.operations), Binding: "process", Timeout: gpu.Some(0.0)}
 	if of.kind == "pool" {
@@ -381,16 +383,21 @@ func (w *World) part() {
 		r.Parent, r.Memory, r.Slots = of.id, gpu.MiB(w.intn(3))<<10, gpu.Some(0)
 		if w.one(2) {
 			r.ParentFence = of.lease.Fence
+			limit = of.limit // with which its parent ends
 		}
 	}
 	p := w.promise("part", of.uid, r.ID, id)
-	p.binding, p.parent = "process", of
+	p.binding, p.parent, p.limited, p.limit = "process", of, limit > 0, limit
 	go func() {
 		defer w.processes.end(id, 0)
 		w.ask(p, func(ctx context.Context) (api.Lease, error) { return c.Acquire(ctx, r) })
 		if p.stands() {
 			w.work(p)
-			w.live(id, 10*time.Minute)
+			if limit == 0 {
+				w.live(id, 10*time.Minute)
+			} else { // it does not know of that
+				w.live(id, 8*time.Hour)
+			}
 			p.mayEnd("its process ended")
 		}
 	}()
@@ -671,7 +678,19 @@ func (w *World) changeSettings() {
 	go func() {
 		defer w.processes.end(id, 0)
 		w.met("new settings")
-		_ = w.asking("settings "+part, 10*time.Minute, func(ctx context.Context) error { _, err := c.SetConfig(ctx, []byte(part)); return err })
+		w.mu.Lock()
+		w.setting++
+		mine := w.setting
+		if strings.Contains(part, "bob") {
+			w.may["bob"] = 0
+		}
+		w.mu.Unlock()
+		err := w.asking("settings "+part, 10*time.Minute, func(ctx context.Context) error { _, err := c.SetConfig(ctx, []byte(part)); return err })
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if err == nil && w.setting == mine && strings.Contains(part, "50000") { // else the order is not known
+			w.may["bob"] = 50000
+		}
 	}()
 }
 

@@ -31,7 +31,6 @@ type proc struct {
 	fence  uint64
 
 	stopped bool
-	greedy  bool                // it has taken more than it leased
 	deaf    bool                // it does not end by SIGTERM
 	memory  map[string]gpu.MiB  // that it has on each device
 	parking map[string]*parking // what a driver does to its memory; by device

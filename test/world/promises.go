@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -148,10 +147,28 @@ func (w *World) ask(p *promise, call func(context.Context) (api.Lease, error)) {
 		w.note("%s %s of %s is granted to process %d: fence %d, %s, %v", p.kind, p.id, nameOf(p.uid), p.process.PID, l.Fence, l.Binding, l.Parts)
 		w.reached(p.kind + " is granted")
 	case errors.As(err, &problem):
-		p.set(refused)
+		if p.set(refused); problem.Code == "duplicate_allocation" {
+			w.checkDuplicate(p)
+		}
 	default:
 		p.set(unknown)
 		w.reached(p.kind + ": the caller has no answer")
+	}
+}
+
+// checkDuplicate checks that what stands in the way of a caller is not what it has asked for
+// itself, perhaps before its connection broke.
+func (w *World) checkDuplicate(p *promise) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	leases, err := w.client(0, w.rootProcess(), false).Leases(ctx)
+	if err != nil {
+		return
+	}
+	for _, l := range leases.Leases {
+		if l.ID == p.id && l.Holder.UID.Or(-1) == p.uid && l.Holder.PID == p.process.PID && l.Binding == "process" && p.binding == "process" && l.State == "active" && l.Cancelled == nil {
+			w.wrong("answers", "%s of %s is refused as a duplicate to process %d, which has it: fence %d", p.id, nameOf(p.uid), p.process.PID, l.Fence)
+		}
 	}
 }
 
@@ -323,6 +340,7 @@ func (w *World) look() {
 		}
 	}
 	w.lookAtEnds(there, before)
+	w.checkTokens(ctx)
 	w.lookAtJobs(ctx, root, all)
 }
 
@@ -381,11 +399,11 @@ func (p *promise) endedFor() time.Duration {
 // checkLimits checks that nobody has more than the settings allow, and that what is leased
 // alone is.
 func (w *World) checkLimits(leases api.Leases) {
-	eve, alone, users := gpu.MiB(0), map[string]api.Lease{}, map[string][]api.Lease{}
+	has, alone, users := map[string]int{}, map[string]api.Lease{}, map[string][]api.Lease{}
 	for _, l := range leases.Leases {
 		for i, part := range l.Parts {
-			if l.Holder.User == "eve" || l.Holder.UID.Or(0) == firstUID+4 {
-				eve += l.Holds(i)
+			if uid := l.Holder.UID.Or(-1); uid >= firstUID && uid < firstUID+len(names) {
+				has[nameOf(uid)] += int(l.Holds(i))
 			}
 			if l.State == "parked" {
 				continue
@@ -395,8 +413,15 @@ func (w *World) checkLimits(leases api.Leases) {
 			}
 		}
 	}
-	if eve > 60000 && !w.people.wasSilent() { // until the database has said who eve is, her limits are not known
-		w.wrong("limits", "eve has %d MiB, and may have 60000", eve)
+	for _, who := range []string{"bob", "eve"} {
+		knows := w.people.knows(who) // until then the limits are not known
+		w.mu.Lock()
+		may := w.may[who]
+		if has[who] > may && has[who] > w.had[who] && w.held[who] && may > 0 { // what somebody had before stays
+			w.found("limits", "%s has %d MiB, had %d, and may have %d", who, has[who], w.had[who], may)
+		}
+		w.had[who], w.held[who] = has[who], knows && may > 0
+		w.mu.Unlock()
 	}
 	for uuid, l := range alone {
 		for _, other := range users[uuid] {
@@ -480,34 +505,11 @@ func (w *World) checkSums(leases api.Leases) {
 	}
 }
 
-// checkPrograms checks that the programs that berth runs have leases, and that others use no
-// memory that is leased.
+// checkPrograms checks that the programs that berth runs have leases.
 func (w *World) checkPrograms(leases api.Leases) {
-	there, used, newest := map[string]bool{}, map[string]gpu.MiB{}, uint64(0)
+	there := map[string]bool{}
 	for _, l := range leases.Leases {
-		there[fmt.Sprintf("%s/%d", l.ID, l.Fence)], newest = true, max(newest, l.Fence)
-		for _, scope := range l.Scope {
-			there[scope] = true
-		}
-		for i, part := range l.Parts {
-			used[part.GPU] += l.Holds(i)
-		}
-	}
-	for _, c := range w.cards {
-		var alone []string
-		for _, p := range c.present() {
-			if p.greedy {
-				alone, used[c.about.UUID] = nil, 0 // whoever takes more than they leased are in the way of others
-				break
-			}
-			if p.fence <= newest && !there[fmt.Sprintf("%s/%d", p.lease, p.fence)] && !there[filepath.Base(p.cgroup)] {
-				used[c.about.UUID] += p.memory[c.about.UUID]
-				alone = append(alone, fmt.Sprintf("%d MiB of process %d of %s under no lease (%s with fence %d)", p.memory[c.about.UUID], p.pid, nameOf(p.uid), p.lease, p.fence))
-			}
-		}
-		if sum := used[c.about.UUID]; len(alone) > 0 && sum > cardMemory-cardTaken {
-			w.wrong("memory", "of %d MiB of %s are %d leased or in use, with %s", cardMemory, c.about.UUID, sum, strings.Join(alone, ", "))
-		}
+		there[fmt.Sprintf("%s/%d", l.ID, l.Fence)] = true
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -641,7 +643,9 @@ func (w *World) settle() {
 	root := w.client(0, w.rootProcess(), false)
 	for round := 0; ; round++ {
 		time.Sleep(30 * time.Minute)
-		w.keepAlive()
+		if w.keepAlive(); round < 3 {
+			w.look()
+		}
 		left := w.rest(root, round)
 		if len(left) == 0 {
 			break

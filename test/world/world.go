@@ -64,7 +64,12 @@ type World struct {
 	ending   map[string]int // by user and id: who means to end whatever has the id
 	observer process.ID     // of root
 	settling bool
-	ready    bool // at the last look nothing kept those jobs from running that wait
+	setting  int             // how many times settings were changed
+	revoked  []string        // secrets of tokens
+	may      map[string]int  // MiB, by user: limits of which a daemon has said that they hold; 0: none
+	had      map[string]int  // MiB, by user with limits, at the last look
+	held     map[string]bool // users whose limits held then
+	ready    bool            // at the last look nothing kept those jobs from running that wait
 	front    *front
 	fronts   int // that there were
 	up       time.Time
@@ -78,7 +83,7 @@ type World struct {
 func New(folder string, seed uint64) *World {
 	w := &World{
 		folder: folder, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), effectRand: rand.New(rand.NewPCG(seed, 2)), began: time.Now(),
-		minded: map[string]*mindedRun{}, runs: map[string]*mindedRun{}, fences: map[uint64]string{}, marks: map[string]int{}, ending: map[string]int{}, servers: map[string]process.ID{},
+		minded: map[string]*mindedRun{}, runs: map[string]*mindedRun{}, fences: map[uint64]string{}, marks: map[string]int{}, ending: map[string]int{}, may: map[string]int{"eve": 60000}, had: map[string]int{}, held: map[string]bool{}, servers: map[string]process.ID{},
 	}
 	w.disk.at = map[string][]byte{}
 	w.processes = newProcesses("boot-1")
