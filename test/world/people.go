@@ -5,6 +5,7 @@ import (
 	"os/user"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/access/users"
@@ -34,6 +35,7 @@ type people struct {
 	mu     sync.Mutex
 	hung   chan struct{} // closed when the database answers again; nil: it answers
 	broken bool
+	slow   time.Duration   // what an answer takes
 	named  map[string]bool // whom it has named
 }
 
@@ -57,11 +59,12 @@ func (p *people) names(name string) {
 // ask waits for the database.
 func (p *people) ask() error {
 	p.mu.Lock()
-	hung, broken := p.hung, p.broken
+	hung, broken, slow := p.hung, p.broken, p.slow
 	p.mu.Unlock()
 	if hung != nil {
 		<-hung
 	}
+	time.Sleep(slow)
 	if broken {
 		return errors.New("the server of users has failed")
 	}
@@ -79,7 +82,7 @@ func (p *people) hang() {
 func (p *people) mend() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.broken = false; p.hung != nil {
+	if p.broken, p.slow = false, 0; p.hung != nil {
 		close(p.hung)
 		p.hung = nil
 	}

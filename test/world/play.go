@@ -326,6 +326,7 @@ func (w *World) allocate() {
 		r.TTL = gpu.Some(float64(5 + w.intn(600)))
 		p.ttl = time.Duration(r.TTL.Or(0) * float64(time.Second))
 		r.Binding = "ttl"
+	case 2: // the answer says what the daemon has made of that
 	default:
 		r.Binding = "named"
 	}
@@ -339,7 +340,12 @@ func (w *World) allocate() {
 	p.binding = r.Binding
 	go func() {
 		defer w.processes.end(id, 0)
-		w.ask(p, func(ctx context.Context) (api.Lease, error) { return c.Allocate(ctx, r) })
+		w.ask(p, func(ctx context.Context) (l api.Lease, err error) {
+			if l, err = c.Allocate(ctx, r); err == nil && r.Binding == "" {
+				p.binding = l.Binding
+			}
+			return l, err
+		})
 		if p.stands() && p.binding == "process" {
 			w.work(p)
 			w.live(id, 20*time.Minute)
@@ -658,11 +664,17 @@ func (w *World) diskFails() {
 }
 
 func (w *World) databaseFails() {
-	if w.one(2) {
+	slow := w.chance(20 * time.Second)
+	switch w.intn(3) {
+	case 0:
 		w.people.hang()
-	} else {
+	case 1:
 		w.people.mu.Lock()
 		w.people.broken = true
+		w.people.mu.Unlock()
+	case 2:
+		w.people.mu.Lock()
+		w.people.slow = slow
 		w.people.mu.Unlock()
 	}
 	w.note("the user database fails")

@@ -102,6 +102,7 @@ const settings = `
 gpu: {max_pipelines: 4, foreign: show, monitor_interval: 5}
 past: off
 users: {olga: {role: operator}, eve: {memory_mb: 60000, running_jobs: 2}}
+groups: {lab: {memory_mb: 200000, running_jobs: 6}}
 optimization: {time_slice_seconds: 60, park_idle_after: 30}
 services:
   chat: {command: server, user: server, memory: 30GiB, port: 21001, idle_after: 120, away: stop}
