@@ -58,6 +58,12 @@ func newDriver(cards []*card) *driver {
 	return &driver{cards: cards, found: make(chan device.Fault, 64), closed: make(chan struct{})}
 }
 
+func (c *card) hot() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.heat > 0
+}
+
 func (d *driver) Name() string { return "sim" }
 
 func (d *driver) Scan(context.Context) (list []device.Device, err error) {
@@ -253,6 +259,7 @@ func (c *card) step(step move.Step, id move.Process) move.Outcome {
 	uuid, now := c.about.UUID, time.Now()
 	_, used := c.users()
 	o := move.Outcome{Process: id, State: move.Gone}
+	lost := ""
 	refuse := func(code int) { o.Code, o.Error = code, fmt.Sprintf("CUDA_ERROR (%d)", code) }
 	there := c.table.with(process.ID{PID: id.PID, Start: id.Start}, func(p *proc) {
 		at, memory := p.parking[uuid], p.memory[uuid]
@@ -285,8 +292,7 @@ func (c *card) step(step move.Step, id move.Process) move.Outcome {
 			*at, o.State, o.Took = parking{state: move.Checkpointed, done: now.Add(takes)}, move.Checkpointed, takes.Seconds()
 		case step == move.Restore && o.State == move.Checkpointed:
 			if used+memory > cardMemory {
-				at.lost = true
-				c.wrong("memory", "%d MiB of process %d (%s) cannot return to %s, which has %d MiB in use", memory, p.pid, p.lease, uuid, used)
+				at.lost, lost = true, fmt.Sprintf("%d MiB of process %d (%s) cannot return to %s, which has %d MiB in use", memory, p.pid, p.lease, uuid, used)
 				refuse(device.CodeOutOfMemory)
 				return
 			}
@@ -298,6 +304,9 @@ func (c *card) step(step move.Step, id move.Process) move.Outcome {
 			refuse(device.CodeIllegalState)
 		}
 	})
+	if lost != "" {
+		c.wrong("memory", "%s", lost)
+	}
 	if !there && step != move.Ask {
 		refuse(device.CodeSystem)
 	}

@@ -15,7 +15,7 @@ var Checks = map[string]string{
 	"jobs":    "a job that was submitted is known, its command is started once for each try, and an end is final and the one that its program had",
 	"rest":    "once nobody asks any more, everything ends, and nothing is left of it",
 	"usable":  "after all that, services answer, a lease is granted, and a job runs",
-	"starts":  "a daemon starts with whatever the one before it left, and stops",
+	"starts":  "a daemon starts with whatever the one before it left, takes nothing for damaged that is not, and stops",
 	"epochs":  "a stay of a service that was closed never opens again",
 	"roles":   "a token gives what its role allows, and no more",
 	"machine": "the world itself works",

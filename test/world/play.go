@@ -54,7 +54,7 @@ var operations = []operation{
 	{"a device is hot", 2, (*World).deviceIsHot},
 	{"the disk fails", 3, (*World).diskFails},
 	{"the user database", 2, (*World).databaseFails},
-	{"settings", 3, (*World).changeSettings},
+	{"settings", 5, (*World).changeSettings},
 	{"the clock", 2, (*World).setClock},
 	{"kill", 8, (*World).killSoon},
 	{"stop", 2, (*World).stopDaemon},
@@ -386,6 +386,7 @@ func (w *World) part() {
 	if of.kind == "pool" {
 		r.FromPool, r.Memory = of.id, gpu.MiB(1+w.intn(8))<<10
 	} else {
+		of.mayEnd("it may use more than it is left")
 		r.Parent, r.Memory, r.Slots = of.id, gpu.MiB(w.intn(3))<<10, gpu.Some(0)
 		if w.one(2) {
 			r.ParentFence = of.lease.Fence
@@ -488,6 +489,7 @@ func (w *World) resize() {
 	c, done := w.actor(p.uid)
 	r := api.Resize{Memory: w.memory(), Fence: p.fence()}
 	w.reached(p.kind + " × resize")
+	p.mayEnd("it may use more than it is left")
 	go func() {
 		defer done()
 		_ = w.asking("resize", longCall, func(ctx context.Context) error {
@@ -641,7 +643,20 @@ func (w *World) deviceIsHot() {
 	heat := gpu.Celsius(20 + w.intn(45))
 	w.note("%s is %v hotter", c.about.UUID, heat)
 	c.set(func() { c.heat = heat })
+	w.heated()
 	time.AfterFunc(w.chance(10*time.Minute), func() { c.set(func() { c.heat = 0 }) })
+}
+
+// heated notes that leases may be revoked because of heat, if settings say so.
+func (w *World) heated() {
+	w.mu.Lock()
+	all, harsh := append([]*promise{}, w.promises...), w.harsh
+	w.mu.Unlock()
+	for _, p := range all {
+		if harsh {
+			p.mayEnd("its device is hot")
+		}
+	}
 }
 
 func (w *World) diskFails() {
@@ -686,17 +701,21 @@ func (w *World) changeSettings() {
 	part := []string{
 		`{"max_pipelines": 2}`, `{"max_pipelines": 4}`, `{"memory_limit_mb": 60000}`, `{"memory_limit_mb": 81920}`, `{"optimization": {"time_slice": 20}}`, `{"queue": {"unknown": "hold"}}`, `{"queue": {"unknown": "pass"}}`,
 		`{"users": {"bob": {"memory_mb": 50000}}}`, `{"users": {"bob": null}}`, `{"jobs": "off"}`, `{"jobs": "on"}`,
-	}[w.intn(11)]
+		`{"over_limit": "stop"}`, `{"over_limit": "revoke"}`, `{"overheat": "revoke"}`, `{"overheat": "tell"}`, `{"throttle": "pace"}`, `{"throttle": "power"}`, `{"throttle": "slots"}`,
+	}[w.intn(18)]
 	go func() {
 		defer w.processes.end(id, 0)
 		w.met("new settings")
 		w.mu.Lock()
-		w.setting++
+		if w.setting++; strings.Contains(part, "revoke") {
+			w.harsh = true
+		}
 		mine := w.setting
 		if strings.Contains(part, "bob") {
 			w.may["bob"] = 0
 		}
 		w.mu.Unlock()
+		w.heated()
 		err := w.asking("settings "+part, 10*time.Minute, func(ctx context.Context) error { _, err := c.SetConfig(ctx, []byte(part)); return err })
 		w.mu.Lock()
 		defer w.mu.Unlock()

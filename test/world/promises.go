@@ -58,6 +58,13 @@ func (w *World) promise(kind string, uid int, id string, of process.ID) *promise
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.promises = append(w.promises, p)
+	if w.harsh {
+		for _, c := range w.cards {
+			if c.hot() {
+				p.why = append(p.why, "a device is hot")
+			}
+		}
+	}
 	if w.ending[fmt.Sprintf("%d/%s", uid, id)] > 0 {
 		p.why = append(p.why, "somebody means the id")
 	}
@@ -605,6 +612,7 @@ func (w *World) lie(t *api.Job) string {
 	case t.State == "lost" && !known && r.bereft:
 	case t.State == "failed" && known && ill && t.Exit != is.Exit:
 		return fmt.Sprintf("has exit code %v, and %s", t.Exit, told)
+	case t.State == "failed" && t.Code == "revoked" && w.harsh:
 	case t.State == "failed" && known && ill && t.Code == "device_fault":
 	case t.State == "failed" && known && ill && (t.Code == "exit_code" || t.Code == "out_of_memory") && is.Signal == "":
 	case t.State == "failed" && known && ill && t.Code == "signal" && is.Signal == warned: // that its user had asked for
@@ -690,7 +698,7 @@ func (w *World) settle() {
 func (w *World) rest(root *client.Client, round int) (left []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	_, _ = root.SetConfig(ctx, []byte(`{"jobs": "on", "max_pipelines": 4, "memory_limit_mb": 81920, "users": {"bob": null}}`))
+	_, _ = root.SetConfig(ctx, []byte(`{"jobs": "on", "max_pipelines": 4, "memory_limit_mb": 81920, "users": {"bob": null}, "over_limit": "warn", "overheat": "tell", "throttle": "slots"}`))
 	ready := round > 0 // what keeps jobs from beginning was taken away a round ago
 	for i := range w.cards {
 		_, _ = root.Undrain(ctx, api.UndrainRequest{GPU: gpu.Ref(fmt.Sprint(i))})

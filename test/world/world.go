@@ -64,6 +64,7 @@ type World struct {
 	ending   map[string]int // by user and id: who means to end whatever has the id
 	observer process.ID     // of root
 	settling bool
+	harsh    bool            // settings may have leases revoked because of heat
 	setting  int             // how many times settings were changed
 	revoked  []string        // secrets of tokens
 	may      map[string]int  // MiB, by user: limits of which a daemon has said that they hold; 0: none
