@@ -292,7 +292,8 @@ func (c *card) step(step move.Step, id move.Process) move.Outcome {
 			*at, o.State, o.Took = parking{state: move.Checkpointed, done: now.Add(takes)}, move.Checkpointed, takes.Seconds()
 		case step == move.Restore && o.State == move.Checkpointed:
 			if used+memory > cardMemory {
-				at.lost, lost = true, fmt.Sprintf("%d MiB of process %d (%s) cannot return to %s, which has %d MiB in use", memory, p.pid, p.lease, uuid, used)
+				at.lost = true
+				lost = fmt.Sprintf("%d MiB of process %d (%s) cannot return to %s, which has %d MiB in use", memory, p.pid, p.lease, uuid, used)
 				refuse(device.CodeOutOfMemory)
 				return
 			}

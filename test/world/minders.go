@@ -190,7 +190,8 @@ func (w *World) mind(key, run string, id process.ID) {
 		return
 	}
 	w.mu.Lock()
-	if other := w.minded[key]; other != nil && (w.processes.runs(other.minder) || !other.record.Started.IsZero() || !other.record.Ended.IsZero()) {
+	other := w.minded[key]
+	if other != nil && (w.processes.runs(other.minder) || !other.record.Started.IsZero() || !other.record.Ended.IsZero()) {
 		w.mu.Unlock()
 		w.processes.end(id, 0)
 		return // another minder has the run

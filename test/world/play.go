@@ -701,7 +701,8 @@ func (w *World) changeSettings() {
 	part := []string{
 		`{"max_pipelines": 2}`, `{"max_pipelines": 4}`, `{"memory_limit_mb": 60000}`, `{"memory_limit_mb": 81920}`, `{"optimization": {"time_slice": 20}}`, `{"queue": {"unknown": "hold"}}`, `{"queue": {"unknown": "pass"}}`,
 		`{"users": {"bob": {"memory_mb": 50000}}}`, `{"users": {"bob": null}}`, `{"jobs": "off"}`, `{"jobs": "on"}`,
-		`{"over_limit": "stop"}`, `{"over_limit": "revoke"}`, `{"overheat": "revoke"}`, `{"overheat": "tell"}`, `{"throttle": "pace"}`, `{"throttle": "power"}`, `{"throttle": "slots"}`,
+		`{"over_limit": "stop"}`, `{"over_limit": "revoke"}`, `{"overheat": "revoke"}`, `{"overheat": "tell"}`,
+		`{"throttle": "pace"}`, `{"throttle": "power"}`, `{"throttle": "slots"}`,
 	}[w.intn(18)]
 	go func() {
 		defer w.processes.end(id, 0)

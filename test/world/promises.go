@@ -173,7 +173,8 @@ func (w *World) checkDuplicate(p *promise) {
 		return
 	}
 	for _, l := range leases.Leases {
-		if l.ID == p.id && l.Holder.UID.Or(-1) == p.uid && l.Holder.PID == p.process.PID && l.Binding == "process" && p.binding == "process" && l.State == "active" && l.Cancelled == nil {
+		its := l.ID == p.id && l.Holder.UID.Or(-1) == p.uid && l.Holder.PID == p.process.PID
+		if its && l.Binding == "process" && p.binding == "process" && l.State == "active" && l.Cancelled == nil {
 			w.wrong("answers", "%s of %s is refused as a duplicate to process %d, which has it: fence %d", p.id, nameOf(p.uid), p.process.PID, l.Fence)
 		}
 	}
@@ -528,7 +529,7 @@ func (w *World) checkPrograms(leases api.Leases) {
 		case r.alone.IsZero():
 			r.alone = time.Now()
 		case time.Since(r.alone) > 5*time.Minute && time.Since(w.up) > 5*time.Minute && time.Since(w.disk.lastRefused()) > 5*time.Minute:
-			w.found("memory", "the command of %s runs, and its lease %s with fence %d has not stood for %v", key, r.record.Lease, r.record.Fence, time.Since(r.alone))
+			w.found("memory", "%s runs, and its lease %s with fence %d has not stood for %v", key, r.record.Lease, r.record.Fence, time.Since(r.alone))
 		}
 	}
 }
@@ -698,7 +699,8 @@ func (w *World) settle() {
 func (w *World) rest(root *client.Client, round int) (left []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	_, _ = root.SetConfig(ctx, []byte(`{"jobs": "on", "max_pipelines": 4, "memory_limit_mb": 81920, "users": {"bob": null}, "over_limit": "warn", "overheat": "tell", "throttle": "slots"}`))
+	_, _ = root.SetConfig(ctx, []byte(`{"jobs": "on", "max_pipelines": 4, "memory_limit_mb": 81920, "users": {"bob": null},
+		"over_limit": "warn", "overheat": "tell", "throttle": "slots"}`))
 	ready := round > 0 // what keeps jobs from beginning was taken away a round ago
 	for i := range w.cards {
 		_, _ = root.Undrain(ctx, api.UndrainRequest{GPU: gpu.Ref(fmt.Sprint(i))})

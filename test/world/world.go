@@ -84,7 +84,8 @@ type World struct {
 func New(folder string, seed uint64) *World {
 	w := &World{
 		folder: folder, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), effectRand: rand.New(rand.NewPCG(seed, 2)), began: time.Now(),
-		minded: map[string]*mindedRun{}, runs: map[string]*mindedRun{}, fences: map[uint64]string{}, marks: map[string]int{}, ending: map[string]int{}, may: map[string]int{"eve": 60000}, had: map[string]int{}, held: map[string]bool{}, servers: map[string]process.ID{},
+		minded: map[string]*mindedRun{}, runs: map[string]*mindedRun{}, fences: map[uint64]string{}, marks: map[string]int{}, ending: map[string]int{},
+		may: map[string]int{"eve": 60000}, had: map[string]int{}, held: map[string]bool{}, servers: map[string]process.ID{},
 	}
 	w.disk.at = map[string][]byte{}
 	w.processes = newProcesses("boot-1")
