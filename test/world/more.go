@@ -139,7 +139,7 @@ func (w *World) hear() {
 				break
 			}
 			w.reached("told: " + string(e.Code))
-			if e.Code == gpu.EventStateDamaged && w.count.reboots == 0 { // a power failure may damage what is not waited for on disk
+			if e.Code == gpu.EventStateDamaged && w.processes.Boot() == firstBoot { // a power failure may damage what is not waited for on disk
 				w.wrong("starts", "%s", e.Text)
 			}
 			if e.Code == gpu.EventInternalFault {

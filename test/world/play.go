@@ -388,7 +388,7 @@ func (w *World) part() {
 	} else {
 		of.mayEnd("it may use more than it is left")
 		r.Parent, r.Memory, r.Slots = of.id, gpu.MiB(w.intn(3))<<10, gpu.Some(0)
-		if w.one(2) {
+		if !w.one(4) {
 			r.ParentFence = of.lease.Fence
 			limit = of.limit // with which its parent ends
 		}

@@ -683,10 +683,12 @@ func (w *World) settle() {
 	}
 	w.mu.Unlock()
 	for _, c := range w.cards {
-		if c.mu.Lock(); c.power != cardPower || c.fan.Known() {
-			w.wrong("rest", "%s is left with a power limit of %v, and fans at %v", c.about.UUID, c.power, c.fan)
-		}
+		c.mu.Lock()
+		power, fan := c.power, c.fan
 		c.mu.Unlock()
+		if power != cardPower || fan.Known() {
+			w.wrong("rest", "%s is left with a power limit of %v, and fans at %v", c.about.UUID, power, fan)
+		}
 	}
 	w.processes.mu.Lock()
 	defer w.processes.mu.Unlock()

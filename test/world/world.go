@@ -80,6 +80,8 @@ type World struct {
 	count struct{ operations, effects, kills, restarts, reboots int }
 }
 
+const firstBoot = "boot-1"
+
 // New returns a machine on which no daemon runs yet. Its files are in folder.
 func New(folder string, seed uint64) *World {
 	w := &World{
@@ -88,7 +90,7 @@ func New(folder string, seed uint64) *World {
 		may: map[string]int{"eve": 60000}, had: map[string]int{}, held: map[string]bool{}, servers: map[string]process.ID{},
 	}
 	w.disk.at = map[string][]byte{}
-	w.processes = newProcesses("boot-1")
+	w.processes = newProcesses(firstBoot)
 	w.cards = newCards(w.processes, 4)
 	for _, c := range w.cards {
 		c.wrong = w.wrong
