@@ -211,6 +211,89 @@ func TestRemainingProcessesKeepTheLeaseAcrossARestart(t *testing.T) {
 	}
 }
 
+// After a start, a device that is not found yet, does not answer, or does not say which
+// processes there are takes no lease from those that remain. It ends as soon as the device
+// says that nobody is there.
+func TestRemainingProcessesThatNobodyTellsAfterARestart(t *testing.T) {
+	without := func(o *placement.Observation) { o.Sample.Processes = nil }
+	for name, first := range map[string]func(*keeper){
+		"not found": func(*keeper) {},
+		"silent": func(k *keeper) {
+			k.device(0, 100, func(o *placement.Observation) { o.Sample, o.State = nil, gpu.Unavailable })
+		},
+		"no list": func(k *keeper) { k.device(0, 100, without) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			k := w.start(t)
+			k.device(0, 100)
+			holder, idle := child(t), child(t)
+			granted := k.grant(want("a", 50, k.bound(holder.Process.Pid), ours))
+			k.grant(want("b", 10, k.bound(idle.Process.Pid)))
+			worker := claimant(t, "a", granted.Fence)
+			k.die(w.disk.Kill)
+			kill(t, holder)
+			kill(t, idle)
+
+			k = w.start(t)
+			first(k)
+			k.device(1, 100)
+			k.grant(want("c", 10, at(dev(1)))) // the clerk has done by then what came before
+			if got := k.leases(); !slices.Equal(got, []string{"a", "b", "c"}) {
+				t.Fatalf("leases are %v", got)
+			}
+			if held, _ := k.Find(k.only("a")); held.KeptBy != 0 {
+				t.Errorf("process %d keeps it, which nobody has told", held.KeptBy)
+			}
+			if _, err := k.Park(t.Context(), k.only("a"), 0, access.Daemon(), ""); !errors.Is(err, lease.ErrUnparkable) {
+				t.Errorf("a lease whose process has ended was parked: %v", err)
+			}
+			k.device(0, 100, used(worker.Process.Pid, 30))
+			k.told(gpu.EventReleased, "b")
+			if held, _ := k.Find(k.only("a")); held.KeptBy != worker.Process.Pid {
+				t.Errorf("process %d keeps it, want %d", held.KeptBy, worker.Process.Pid)
+			}
+			k.device(0, 100, without) // from here on, what is known stands
+			k.grant(want("d", 10, at(dev(1))))
+			if got := k.leases(); !slices.Equal(got, []string{"a", "c", "d"}) {
+				t.Errorf("leases are %v", got)
+			}
+			kill(t, worker)
+			k.told(gpu.EventReleased, "a")
+		})
+	}
+}
+
+// A driver that never lists processes keeps no lease.
+func TestDeviceWithoutLists(t *testing.T) {
+	k := newWorld().start(t)
+	k.device(0, 100, func(o *placement.Observation) { o.Sample.Processes, o.Sample.Unlisted = nil, true })
+	holder := child(t)
+	k.grant(want("a", 50, k.bound(holder.Process.Pid)))
+	kill(t, holder)
+	k.told(gpu.EventReleased, "a")
+}
+
+// A lease that nobody can decide on, because its device never answers again, can be released.
+func TestReleaseOfALeaseOnASilentDevice(t *testing.T) {
+	w := newWorld()
+	k := w.start(t)
+	k.device(0, 100)
+	holder := child(t)
+	k.grant(want("a", 50, k.bound(holder.Process.Pid)))
+	k.die(w.disk.Kill)
+	kill(t, holder)
+	k = w.start(t)
+	k.give("a", 1)
+	k.told(gpu.EventReleased, "a")
+	k.device(1, 100)
+	until(t, "forgetting", func() bool {
+		k.Ledger.mu.RLock()
+		defer k.Ledger.mu.RUnlock()
+		return len(k.holders.outlived) == 0
+	})
+}
+
 // A lease that is about to be revoked is revoked when its process ends, and not
 // released.
 func TestBeginRevoke(t *testing.T) {
