@@ -14,32 +14,39 @@ type slice struct {
 }
 
 // instances lists the MIG instances of a GPU, if it has any. They come and go while the
-// machine runs, so every scan lists them.
-func (b *Backend) instances(s *session, h nvml.Device, parent *card) []*card {
+// machine runs, so every scan lists them. It returns an error if the driver does not say
+// which there are: a GPU that is taken for one without instances could be leased as a whole
+// beside them.
+func (b *Backend) instances(s *session, h nvml.Device, parent *card) (found []*card, err error) {
 	if !s.hasMIG {
-		return nil
+		return nil, nil
 	}
 	mode, _, ret := h.GetMigMode()
-	if ret != nvml.SUCCESS || mode != nvml.DEVICE_MIG_ENABLE {
-		return nil
+	if unsupported(ret) || ret == nvml.ERROR_INVALID_ARGUMENT || ret == nvml.SUCCESS && mode != nvml.DEVICE_MIG_ENABLE {
+		return nil, nil
 	}
-	most, ret := h.GetMaxMigDeviceCount()
-	if ret != nvml.SUCCESS {
-		return nil
+	most := 0
+	if ret == nvml.SUCCESS {
+		most, ret = h.GetMaxMigDeviceCount()
 	}
-	var found []*card
-	for i := range most {
-		in, ret := h.GetMigDeviceHandleByIndex(i)
-		if ret != nvml.SUCCESS {
-			continue // the numbering has gaps
-		}
-		uuid, ret := in.GetUUID()
-		if ret != nvml.SUCCESS {
+	for i := 0; i < most && ret == nvml.SUCCESS; i++ {
+		var in nvml.Device
+		if in, ret = h.GetMigDeviceHandleByIndex(i); ret == nvml.ERROR_NOT_FOUND || ret == nvml.ERROR_INVALID_ARGUMENT || unsupported(ret) {
+			ret = nvml.SUCCESS // the numbering has gaps, and some may not be for this user
 			continue
 		}
-		found = append(found, b.adopt(uuid, func() *card { return b.identifyInstance(in, uuid, parent) }))
+		if ret != nvml.SUCCESS {
+			break
+		}
+		var uuid string
+		if uuid, ret = in.GetUUID(); ret == nvml.SUCCESS {
+			found = append(found, b.adopt(uuid, func() *card { return b.identifyInstance(in, uuid, parent) }))
+		}
 	}
-	return found
+	if ret != nvml.SUCCESS {
+		return nil, failure("list the instances of "+parent.uuid, ret)
+	}
+	return found, nil
 }
 
 // identifyInstance describes an instance, and copies what it shares with its GPU. The
@@ -75,7 +82,11 @@ func (b *Backend) instanceOf(s *session, h nvml.Device, parent *card, event nvml
 		return "", false
 	}
 	wanted := slice{parent.uuid, int(event.GpuInstanceId), int(event.ComputeInstanceId)}
-	for _, c := range b.instances(s, h, parent) {
+	instances, err := b.instances(s, h, parent)
+	if err != nil {
+		return "", false
+	}
+	for _, c := range instances {
 		if *c.slice == wanted {
 			return c.uuid, true
 		}

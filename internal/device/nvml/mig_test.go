@@ -50,6 +50,50 @@ func cutRig(t *testing.T) *rig {
 	return r
 }
 
+// A driver that does not say which instances there are has not taken them away: the GPU could
+// be leased as a whole beside them.
+func TestInstancesThatTheDriverDoesNotTell(t *testing.T) {
+	for _, from := range []string{"mode", "count", "handle", "uuid"} {
+		t.Run(from, func(t *testing.T) {
+			r := cutRig(t)
+			fails := false
+			r.gpus[0].tune = func(h *mock.Device) {
+				if !fails {
+					return
+				}
+				switch from {
+				case "mode":
+					h.GetMigModeFunc = func() (int, int, nvml.Return) { return 0, 0, nvml.ERROR_UNKNOWN }
+				case "count":
+					h.GetMaxMigDeviceCountFunc = func() (int, nvml.Return) { return 0, nvml.ERROR_TIMEOUT }
+				case "handle":
+					h.GetMigDeviceHandleByIndexFunc = func(int) (nvml.Device, nvml.Return) { return nil, nvml.ERROR_UNKNOWN }
+				case "uuid":
+					in := &mock.Device{GetUUIDFunc: func() (string, nvml.Return) { return "", nvml.ERROR_UNKNOWN }}
+					h.GetMigDeviceHandleByIndexFunc = func(int) (nvml.Device, nvml.Return) { return in, nvml.SUCCESS }
+				}
+			}
+			b := r.backend()
+			whole := devices(t, b)[0]
+			fails = true
+			if got := uuids(devices(t, b)); !cmp.Equal(got, []string{"GPU-0", "GPU-1", "MIG-a", "MIG-b"}) {
+				t.Errorf("found %v", got)
+			}
+			if d := whole.Describe(); d.Cut() == "" {
+				t.Error("the GPU can be leased as a whole")
+			}
+			if got := uuids(devices(t, r.backend())); !cmp.Equal(got, []string{"GPU-1"}) {
+				t.Errorf("without knowing its instances, %v were found", got)
+			}
+			fails = false
+			r.gpus[0].cut()
+			if got := uuids(devices(t, b)); !cmp.Equal(got, []string{"GPU-0", "GPU-1"}) {
+				t.Errorf("after the instances were taken away, %v were found", got)
+			}
+		})
+	}
+}
+
 func TestMIG(t *testing.T) {
 	list := devices(t, cutRig(t).backend())
 	if got := uuids(list); !cmp.Equal(got, []string{"GPU-0", "GPU-1", "MIG-a", "MIG-b"}) {

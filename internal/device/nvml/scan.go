@@ -129,7 +129,15 @@ func (b *Backend) probe(ctx context.Context, index int) ([]*card, error) {
 		return nil, b.saw(index, nil, failure("identify a GPU", ret))
 	}
 	c := b.adopt(uuid, func() *card { return b.identify(s, h, uuid) })
-	instances := b.instances(s, h, c)
+	instances, err := b.instances(s, h, c)
+	if err != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if before := b.seen[index]; slices.Contains(before, c) {
+			return before, nil // a device keeps its instances until the driver says that it has others
+		}
+		return nil, err
+	}
 	var uuids []string
 	for _, in := range instances {
 		uuids = append(uuids, in.uuid)
