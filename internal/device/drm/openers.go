@@ -27,6 +27,7 @@ type Openers struct {
 	mu     sync.Mutex // guards the fields below
 	looked time.Time
 	known  map[int]*opener
+	share  int          // how many files of cards are known of each process
 	hidden map[int]bool // processes whose files berth may not see; 0 stands for all of them
 }
 
@@ -44,6 +45,8 @@ const (
 	mostLinks  = 8192    // in one look
 	firstLinks = 65536   // in the first one
 	mostFiles  = 256     // of cards that are known of a process
+	mostKnown  = 8192    // of cards that are known in sum: those who have more share them
+	leastFiles = 8       // that each process has of them, however many there are
 	mostReads  = 1024    // of what the driver says, in one reading of a card
 )
 
@@ -56,6 +59,7 @@ type opener struct {
 	at    int64     // where the next slice of its files begins; 0 between two passes through them
 	name  string
 	files []*openFile // those of cards
+	more  bool        // it has more than there is room for in sum
 }
 
 // openFile is a file that a process has open.
@@ -108,7 +112,11 @@ func (o *Openers) Of(card *Card, now time.Time) (used []Used, complete bool) {
 // ask asks the driver about open files. Each process has the same share of the questions,
 // and of its files those come first that were not asked for longest.
 func (o *Openers) ask(card *Card, now time.Time, open []opener) {
-	slices.SortStableFunc(open, func(a, b opener) int { return a.asked().Compare(b.asked()) })
+	asked := make(map[int]time.Time, len(open)) // when the driver was last asked about a file of a process
+	for _, p := range open {
+		asked[p.pid] = slices.MaxFunc(p.files, earlier).read
+	}
+	slices.SortStableFunc(open, func(a, b opener) int { return asked[a.pid].Compare(asked[b.pid]) })
 	open = open[:min(len(open), mostReads)]
 	var space [2 * mostText]byte // drivers write more about a client every year
 	for _, p := range open {
@@ -125,9 +133,6 @@ func (o *Openers) ask(card *Card, now time.Time, open []opener) {
 	}
 }
 
-// asked returns when the driver was last asked about a file of a process.
-func (p *opener) asked() time.Time { return slices.MaxFunc(p.files, earlier).read }
-
 func earlier(a, b *openFile) int { return a.read.Compare(b.read) }
 
 // find returns the processes that have one of the nodes open, with these files only.
@@ -138,7 +143,9 @@ func (o *Openers) find(nodes []string, now time.Time) (open []opener, complete b
 		o.look(now)
 		o.looked = now
 	}
+	complete = len(o.hidden) == 0
 	for _, p := range o.known {
+		complete = complete && !p.more
 		ours := opener{pid: p.pid, name: p.name}
 		for _, f := range p.files {
 			if slices.Contains(nodes, f.node) {
@@ -150,7 +157,7 @@ func (o *Openers) find(nodes []string, now time.Time) (open []opener, complete b
 		}
 	}
 	slices.SortFunc(open, func(a, b opener) int { return cmp.Compare(a.pid, b.pid) })
-	return open, len(o.hidden) == 0
+	return open, complete
 }
 
 // look brings known up to date. If /proc cannot be read, what is known stays. The caller
@@ -185,12 +192,30 @@ func (o *Openers) look(now time.Time) {
 		}
 	}
 	o.known, o.hidden = fresh, hidden
+	o.shareOut()
 	slices.SortFunc(due, func(a, b *opener) int { return a.due.Compare(b.due) })
 	for len(due) > 0 && links > 0 {
 		p := due[0]
 		links -= 1 + o.lookAt(p, now)
 		if due = due[1:]; p.at > 0 {
 			due = append(due, p)
+		}
+	}
+}
+
+// shareOut sets how many files of cards are known of each process, so that all of them
+// together are few enough to copy and sort for each reading. The caller holds mu.
+func (o *Openers) shareOut() {
+	users := 0
+	for _, p := range o.known {
+		if len(p.files) > 0 {
+			users++
+		}
+	}
+	o.share = min(mostFiles, max(leastFiles, mostKnown/max(users, 1)))
+	for _, p := range o.known {
+		if len(p.files) > o.share {
+			p.files, p.more = slices.Clone(p.files[:o.share]), true
 		}
 	}
 }
@@ -218,6 +243,9 @@ func (o *Openers) lookAt(p *opener, now time.Time) (read int) {
 		*p = opener{pid: p.pid, born: born, since: now}
 	}
 	p.due = now
+	if p.at == 0 {
+		p.more = false
+	}
 	files, read, next, err := openFiles(dir, p.at)
 	if err != nil && !Denied(err) {
 		return 0 // it has ended, or berth has too many files open: what is known stays
@@ -229,8 +257,10 @@ func (o *Openers) lookAt(p *opener, now time.Time) (read int) {
 	for _, f := range files {
 		if i := slices.IndexFunc(p.files, func(known *openFile) bool { return known.fd == f.fd && known.node == f.node }); i >= 0 {
 			p.files[i].found = true
-		} else if len(p.files) < mostFiles {
+		} else if len(p.files) < o.share {
 			p.files = append(p.files, f)
+		} else {
+			p.more = p.more || o.share < mostFiles
 		}
 	}
 	if len(files) > 0 {

@@ -8,20 +8,29 @@ import (
 )
 
 // Usage remembers for some seconds how much the engines of a card have worked for each
-// client, and computes shares of the time from the differences.
-type Usage struct{ past []moment }
-
-// moment has the counters of the engines at a time.
-type moment struct {
-	at   time.Time
-	work map[work]Engine
+// process, and computes shares of the time from the differences. It remembers clients from
+// one reading to the next only: a user can have very many.
+type Usage struct {
+	past    []moment
+	clients map[counter]Engine // of the newest moment
 }
 
-// work is one client of one process on one engine.
-type work struct {
+// moment has how long the engines had worked until then, in percent of a second.
+type moment struct {
+	at   time.Time
+	work map[part]gpu.Percent
+}
+
+// part is one process on one engine.
+type part struct {
 	pid    int
-	client uint64
 	engine string
+}
+
+// counter is one client of one process on one engine.
+type counter struct {
+	part
+	client uint64
 }
 
 // mostMoments is the number of moments to keep: a minute of samples, or some seconds if
@@ -30,17 +39,31 @@ const mostMoments = 64
 
 // Add adds the reading at a time.
 func (u *Usage) Add(at time.Time, used []Used) {
-	m := moment{at: at, work: map[work]Engine{}}
+	m, clients := moment{at: at, work: map[part]gpu.Percent{}}, map[counter]Engine{}
+	if n := len(u.past); n > 0 && at.Before(u.past[n-1].at) {
+		u.past, u.clients = nil, nil // the clock was set back
+	}
+	var before moment
+	if n := len(u.past); n > 0 {
+		before = u.past[n-1]
+	}
+	took := at.Sub(before.at)
 	for _, p := range used {
 		for _, c := range p.Clients {
 			for name, e := range c.Engines {
-				m.work[work{p.PID, c.ID, name}] = e
+				id := part{p.PID, name}
+				sum, begun := m.work[id]
+				if !begun {
+					sum = before.work[id]
+				}
+				if was, known := u.clients[counter{id, c.ID}]; known { // else nobody knows when it did its work
+					sum += shareOf(was, e, took) * gpu.Percent(took.Seconds())
+				}
+				m.work[id], clients[counter{id, c.ID}] = sum, e
 			}
 		}
 	}
-	if n := len(u.past); n > 0 && at.Before(u.past[n-1].at) {
-		u.past = nil // the clock was set back
-	}
+	u.clients = clients
 	if len(u.past) == mostMoments {
 		u.past = slices.Delete(u.past, 0, 1)
 	}
@@ -91,22 +114,15 @@ func (u *Usage) from(i int) Shares {
 	if took <= 0 {
 		return s
 	}
-	type part struct {
-		pid    int
-		engine string
-	}
-	ofProcess, ofCard := map[part]gpu.Percent{}, map[string]gpu.Percent{}
-	for w, now := range last.work {
-		before, known := first.work[w]
+	ofCard := map[string]gpu.Percent{}
+	for p, now := range last.work {
+		before, known := first.work[p]
 		if !known {
-			continue // it is not known when it did its work
+			continue // it came in between
 		}
-		share := shareOf(before, now, took)
-		ofProcess[part{w.pid, w.engine}] += share
-		ofCard[w.engine] += share
-	}
-	for p, share := range ofProcess {
+		share := (now - before) / gpu.Percent(took.Seconds())
 		s.Process[p.pid] = max(s.Process[p.pid], min(share, 100))
+		ofCard[p.engine] += share
 	}
 	for _, share := range ofCard {
 		s.Card = max(s.Card, min(share, 100))
@@ -120,7 +136,7 @@ func shareOf(before, now Engine, took time.Duration) gpu.Percent {
 	if now.Busy <= before.Busy {
 		return 0
 	}
-	busy, whole := float64(now.Busy-before.Busy), float64(took.Nanoseconds())
+	busy, whole := float64(now.Busy-before.Busy), float64(max(took.Nanoseconds(), 1))
 	if now.Total > 0 || before.Total > 0 {
 		if now.Total <= before.Total {
 			return 0
