@@ -116,7 +116,7 @@ func (c *board) powerSince(at *place, now time.Time) gpu.Opt[gpu.Watts] {
 // amount of memory counts.
 func (c *board) readProcesses(at *place, now time.Time, into *gpu.Sample) (complete bool) {
 	b := c.backend
-	used, complete := b.openers.Of(&at.Card, now)
+	used, complete, whole := b.openers.Of(&at.Card, now)
 	c.usage.Add(now, used)
 	list := Processes(used)
 	for pid, memory := range at.node.computing(b.computing()) {
@@ -129,7 +129,9 @@ func (c *board) readProcesses(at *place, now time.Time, into *gpu.Sample) (compl
 		list[i].Memory = gpu.Some(max(memory, list[i].Memory.Or(0)))
 	}
 	slices.SortFunc(list, func(a, b gpu.Process) int { return cmp.Compare(a.PID, b.PID) })
-	into.Processes = list
+	if whole { // else nobody may conclude that a process is not there
+		into.Processes = list
+	}
 	return complete
 }
 

@@ -2,6 +2,10 @@ package drm
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -19,8 +23,8 @@ func TestKnownFilesAreFewInSum(t *testing.T) {
 		o.known[pid] = p
 	}
 	o.shareOut()
-	o.looked = time.Now()
-	open, complete := o.find([]string{"/dev/dri/renderD128"}, o.looked)
+	o.looked, o.whole = time.Now(), true
+	open, complete, _ := o.find([]string{"/dev/dri/renderD128"}, o.looked)
 	sum := 0
 	for _, p := range open {
 		sum += len(p.files)
@@ -48,5 +52,50 @@ func TestUsageForgetsClients(t *testing.T) {
 	}
 	if sum > 1000+mostMoments {
 		t.Errorf("%d counters are remembered", sum)
+	}
+}
+
+// After a start, nobody may conclude from the list that a process is not there until all
+// processes that were there have been looked through; those that come later delay nothing.
+func TestListIsWholeAfterAllWereLookedThrough(t *testing.T) {
+	root := t.TempDir()
+	fill := func(first, many, files int) {
+		for pid := range many {
+			dir := filepath.Join(root, "proc", strconv.Itoa(first+pid), "fd")
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			for fd := range files {
+				if err := os.Symlink("/dev/null", filepath.Join(dir, strconv.Itoa(fd))); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	fill(1000, mostLinks/100+4, 100)
+	o, now := Root(root).Openers(), time.Now()
+	o.began = now // as if the first look had read as much as it may
+	for look, want := range []bool{false, true, true} {
+		if _, complete, whole := o.Of(&Card{}, now); whole != want || complete != want {
+			t.Errorf("look %d: complete %v, whole %v, want %v", look, complete, whole, want)
+		}
+		now = now.Add(time.Second)
+		fill(2000+look, 1, 1)
+	}
+}
+
+// The many processes of one user keep nobody else's from being looked at.
+func TestUsersTakeTurns(t *testing.T) {
+	var due []*opener
+	for pid, uid := range []uint32{1, 1, 1, 2, 1, 2, 3} {
+		due = append(due, &opener{pid: pid, uid: uid})
+	}
+	inTurn(due)
+	var got []int
+	for _, p := range due {
+		got = append(got, p.pid)
+	}
+	if want := []int{0, 3, 6, 1, 5, 2, 4}; !slices.Equal(got, want) {
+		t.Errorf("the order is %v, want %v", got, want)
 	}
 }

@@ -26,6 +26,8 @@ type Openers struct {
 
 	mu     sync.Mutex // guards the fields below
 	looked time.Time
+	began  time.Time // of the first look
+	whole  bool      // it has looked through every process that was there at the first look
 	known  map[int]*opener
 	share  int          // how many files of cards are known of each process
 	hidden map[int]bool // processes whose files berth may not see; 0 stands for all of them
@@ -53,9 +55,11 @@ const (
 // opener is a process.
 type opener struct {
 	pid   int
+	uid   uint32
 	born  int64 // when its directory was made; a new process with the same pid differs
 	since time.Time
 	due   time.Time // when to look at it again
+	whole bool      // it has been looked through once
 	at    int64     // where the next slice of its files begins; 0 between two passes through them
 	name  string
 	files []*openFile // those of cards
@@ -89,9 +93,11 @@ type Used struct {
 // Of returns the processes that have the card open, by pid, with what the driver says
 // about each file. If several processes share a client, only the first of them has it.
 // complete reports whether berth sees the files of every process. Of a card with very
-// many open files, some clients are as they were at an earlier reading.
-func (o *Openers) Of(card *Card, now time.Time) (used []Used, complete bool) {
-	open, complete := o.find(card.Nodes, now)
+// many open files, some clients are as they were at an earlier reading. Until all processes
+// that were there at first have been looked through, which takes a while where very many
+// files are open, Of says nothing of them: whole is false.
+func (o *Openers) Of(card *Card, now time.Time) (used []Used, complete, whole bool) {
+	open, complete, whole := o.find(card.Nodes, now)
 	o.ask(card, now, slices.Clone(open))
 	seen := map[uint64]bool{}
 	for _, p := range open {
@@ -106,7 +112,7 @@ func (o *Openers) Of(card *Card, now time.Time) (used []Used, complete bool) {
 			used = append(used, u)
 		}
 	}
-	return used, complete
+	return used, complete, whole
 }
 
 // ask asks the driver about open files. Each process has the same share of the questions,
@@ -136,14 +142,14 @@ func (o *Openers) ask(card *Card, now time.Time, open []opener) {
 func earlier(a, b *openFile) int { return a.read.Compare(b.read) }
 
 // find returns the processes that have one of the nodes open, with these files only.
-func (o *Openers) find(nodes []string, now time.Time) (open []opener, complete bool) {
+func (o *Openers) find(nodes []string, now time.Time) (open []opener, complete, whole bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.looked.IsZero() || now.Sub(o.looked) >= lookPeriod || now.Before(o.looked) {
 		o.look(now)
 		o.looked = now
 	}
-	complete = len(o.hidden) == 0
+	complete = o.whole && len(o.hidden) == 0
 	for _, p := range o.known {
 		complete = complete && !p.more
 		ours := opener{pid: p.pid, name: p.name}
@@ -157,7 +163,7 @@ func (o *Openers) find(nodes []string, now time.Time) (open []opener, complete b
 		}
 	}
 	slices.SortFunc(open, func(a, b opener) int { return cmp.Compare(a.pid, b.pid) })
-	return open, complete
+	return open, complete, o.whole
 }
 
 // look brings known up to date. If /proc cannot be read, what is known stays. The caller
@@ -169,8 +175,8 @@ func (o *Openers) look(now time.Time) {
 		return
 	}
 	links := mostLinks
-	if len(o.known) == 0 {
-		links = firstLinks
+	if o.began.IsZero() {
+		o.began, links = now, firstLinks
 	}
 	fresh, hidden := make(map[int]*opener, len(o.known)), map[int]bool{}
 	var due []*opener
@@ -182,6 +188,10 @@ func (o *Openers) look(now time.Time) {
 		p := o.known[pid]
 		if p == nil {
 			p = &opener{pid: pid, since: now, due: now} // not before those that wait already
+			var about unix.Stat_t
+			if unix.Stat(o.root.Path("proc", name), &about) == nil {
+				p.uid = about.Uid
+			}
 		}
 		fresh[pid] = p
 		if o.hidden[pid] {
@@ -194,6 +204,7 @@ func (o *Openers) look(now time.Time) {
 	o.known, o.hidden = fresh, hidden
 	o.shareOut()
 	slices.SortFunc(due, func(a, b *opener) int { return a.due.Compare(b.due) })
+	inTurn(due)
 	for len(due) > 0 && links > 0 {
 		p := due[0]
 		links -= 1 + o.lookAt(p, now)
@@ -201,6 +212,23 @@ func (o *Openers) look(now time.Time) {
 			due = append(due, p)
 		}
 	}
+	for _, p := range o.known {
+		if !p.whole && p.since.Equal(o.began) {
+			return
+		}
+	}
+	o.whole = true
+}
+
+// inTurn sorts processes so that users take turns: the many processes of one keep nobody
+// else's from being looked at.
+func inTurn(due []*opener) {
+	turn, of := make(map[*opener]int, len(due)), map[uint32]int{}
+	for _, p := range due {
+		turn[p] = of[p.uid]
+		of[p.uid]++
+	}
+	slices.SortStableFunc(due, func(a, b *opener) int { return cmp.Compare(turn[a], turn[b]) })
 }
 
 // shareOut sets how many files of cards are known of each process, so that all of them
@@ -240,14 +268,20 @@ func (o *Openers) lookAt(p *opener, now time.Time) (read int) {
 		return 0
 	}
 	if born := about.Mtim.Nano(); p.born != born {
-		*p = opener{pid: p.pid, born: born, since: now}
+		since := now
+		if p.born == 0 {
+			since = p.since
+		}
+		*p = opener{pid: p.pid, born: born, since: since}
 	}
+	p.uid = about.Uid
 	p.due = now
 	if p.at == 0 {
 		p.more = false
 	}
 	files, read, next, err := openFiles(dir, p.at)
 	if err != nil && !Denied(err) {
+		p.whole = p.whole || errors.Is(err, unix.ENOENT)
 		return 0 // it has ended, or berth has too many files open: what is known stays
 	}
 	delete(o.hidden, p.pid)
@@ -271,6 +305,7 @@ func (o *Openers) lookAt(p *opener, now time.Time) (read int) {
 	if p.at = next; p.at > 0 {
 		return read
 	}
+	p.whole = true
 	p.files = slices.DeleteFunc(p.files, func(f *openFile) bool { return !f.found })
 	for _, f := range p.files {
 		f.found = false

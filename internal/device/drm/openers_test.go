@@ -40,7 +40,7 @@ func TestOpeners(t *testing.T) {
 	tree.Write("proc/self", "-> 10")
 	o := tree.Root().Openers()
 	look := func() string {
-		used, _ := o.Of(&some, now)
+		used, _, _ := o.Of(&some, now)
 		return pids(used)
 	}
 	if got := look(); got != "10:program10 " {
@@ -86,7 +86,7 @@ func TestSharedClients(t *testing.T) {
 	opens(tree, 30, 7)
 	opens(tree, 20, 7)
 	opens(tree, 25, 8)
-	used, complete := tree.Root().Openers().Of(&some, time.Now())
+	used, complete, _ := tree.Root().Openers().Of(&some, time.Now())
 	if got := pids(used); got != "20:program20 25:program25 " || !complete {
 		t.Errorf("%s, complete %v", got, complete)
 	}
@@ -136,7 +136,7 @@ func TestManyFilesHideNothing(t *testing.T) {
 	o := tree.Root().Openers()
 	look := func() string {
 		now = now.Add(time.Second)
-		used, _ := o.Of(&some, now)
+		used, _, _ := o.Of(&some, now)
 		return pids(used)
 	}
 	look()
@@ -162,7 +162,7 @@ func TestManyNewProcessesHideNothing(t *testing.T) {
 	now := begun
 	o := tree.Root().Openers()
 	look := func() string {
-		used, _ := o.Of(&some, now)
+		used, _, _ := o.Of(&some, now)
 		return pids(used)
 	}
 	look()
@@ -194,7 +194,7 @@ func TestNoFileCanBeOpened(t *testing.T) {
 	o := tree.Root().Openers()
 	look := func() string {
 		now = now.Add(10 * time.Second)
-		used, complete := o.Of(&some, now)
+		used, complete, _ := o.Of(&some, now)
 		return fmt.Sprint(pids(used), complete)
 	}
 	before := look()
@@ -233,7 +233,7 @@ func TestManyClientsAreReadInTurn(t *testing.T) {
 	o := tree.Root().Openers()
 	memory := func() (single, all uint64) {
 		now = now.Add(time.Second)
-		used, _ := o.Of(&some, now)
+		used, _, _ := o.Of(&some, now)
 		for _, u := range used {
 			for _, c := range u.Clients {
 				all += c.Memory >> 20
@@ -259,7 +259,7 @@ func TestManyClientsAreReadInTurn(t *testing.T) {
 }
 
 func TestWithoutProc(t *testing.T) {
-	used, complete := drmtest.Lay(t).Root().Openers().Of(&some, time.Now())
+	used, complete, _ := drmtest.Lay(t).Root().Openers().Of(&some, time.Now())
 	if len(used) > 0 || complete {
 		t.Errorf("%v, complete %v", used, complete)
 	}

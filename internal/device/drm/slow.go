@@ -46,7 +46,7 @@ func (c *board) Busy(ctx context.Context, since time.Time) (device.Busy, error) 
 		return device.Busy{}, err
 	}
 	now := c.backend.Now()
-	used, _ := c.backend.openers.Of(&at.Card, now)
+	used, _, _ := c.backend.openers.Of(&at.Card, now)
 	c.usage.Add(now, used)
 	shares := c.usage.Since(since)
 	return device.Busy{From: shares.From, Until: shares.Until, Shares: shares.Process}, nil
