@@ -40,9 +40,9 @@ var Table = drm.Table{
 // succeeds leaves a usable GPU; the programs on it have lost their work.
 var catalogue = drm.Catalogue{
 	Entries: []drm.Entry{
-		// These messages name a program, and users choose that name: match them first.
-		{Words: []string{"Process information:", "pid "}, Fault: drm.Hang},
-		{Words: []string{"for process ", "pid "}, Fault: gpu.Fault{
+		// These messages name a program, some on a line of their own after that of the fault.
+		{Words: []string{"Process ", " pid"}, Fault: drm.Hang},
+		{Words: []string{"process ", " pid"}, Fault: gpu.Fault{
 			Name: "access to memory that is not mapped", Class: gpu.FaultProgram, Severity: gpu.Warning,
 			Remedy: "look for the mistake in the program."}},
 		{Words: []string{"device lost from bus"}, Fault: gpu.Fault{
@@ -60,7 +60,8 @@ var catalogue = drm.Catalogue{
 	Not: " 0 uncorrectable",
 	// A name has at most 15 bytes and may look like the rest of the message, so the
 	// pattern takes as much as it can.
-	PID: `\bprocess .{0,15} pid:? (\d+)`,
+	PID:   `\b[Pp]rocess .{0,15} pid:? (\d+)`,
+	Names: `(\b[Pp]rocess ).{0,200}( pid:? \d+)`, // the kernel writes a strange byte as \x0a
 	// A message begins with the driver and the address, or with "[drm:amdgpu_…".
 	Anywhere: true,
 }

@@ -354,6 +354,8 @@ func TestDescribeFaults(t *testing.T) {
 		"[drm:amdgpu_job_timedout [amdgpu]] *ERROR* Process information: process game pid 4711 thread game:cs0 pid 4720":             {gpu.FaultProgram, gpu.Warning, 4711},
 		"amdgpu 0000:83:00.0: amdgpu:  for process python3 pid 4242 thread python3 pid 4242":                                         {gpu.FaultProgram, gpu.Warning, 4242},
 		"amdgpu 0000:83:00.0: amdgpu: Process information: process GPU resetfailed pid 4711 thread x pid 1 y pid 4720":               {gpu.FaultProgram, gpu.Warning, 4711},
+		"amdgpu 0000:83:00.0: amdgpu:  Process GPU reset pid 4711 thread failed pid 4712":                                            {gpu.FaultProgram, gpu.Warning, 4711},
+		"amdgpu 0000:83:00.0: amdgpu:  process GPU reset pid 4711 thread failed pid 4712)":                                           {gpu.FaultProgram, gpu.Warning, 4711},
 		"amdgpu 0000:83:00.0: amdgpu: Process information: process a pid 7 pid 4711 thread a pid 4711":                               {gpu.FaultProgram, gpu.Warning, 4711},
 		"amdgpu 0000:83:00.0: amdgpu: 1 uncorrectable hardware errors detected in umc block":                                         {gpu.FaultDevice, gpu.Serious, 0},
 		"amdgpu 0000:83:00.0: amdgpu: device lost from bus!":                                                                         {gpu.FaultDevice, gpu.Serious, 0},

@@ -64,6 +64,7 @@ type Catalogue struct {
 	Entries []Entry // the first match counts
 	Not     string  // a message with this text is about no fault; empty excludes none
 	PID     string  // pattern whose first group is the process that a message names
+	Names   string  // pattern of what users choose in a message: it counts for no entry
 
 	// Anywhere means that the name of the driver may stand anywhere in its messages.
 	// Otherwise they begin with it.
@@ -100,10 +101,14 @@ func (c *Catalogue) Describe(text string) (f gpu.Fault, pid int, ok bool) {
 	if c.Not != "" && strings.Contains(text, c.Not) {
 		return f, 0, false
 	}
+	said := text
+	if c.Names != "" {
+		said = regexp.MustCompile(c.Names).ReplaceAllString(text, "$1$2$3") // faults are rare
+	}
 	for _, e := range c.Entries {
 		all := true
 		for _, word := range e.Words {
-			all = all && strings.Contains(text, word)
+			all = all && strings.Contains(said, word)
 		}
 		if all {
 			return e.Fault, c.pidIn(text), true

@@ -81,13 +81,15 @@ var catalogue = drm.Catalogue{
 		{Words: []string{"Failed to reset chip"}, Fault: dead},
 		{Words: []string{"device lost from bus"}, Fault: dead},
 		{Words: []string{"GPU HANG"}, Fault: drm.Hang},
+		{Words: []string{"context reset due to GPU hang"}, Fault: drm.Hang},
 		{Words: []string{"Timedout job"}, Fault: drm.Hang},
 		{Words: []string{"reset failed"}, Fault: dead},
 		{Words: []string{"Resetting chip for"}, Fault: drm.Reset},
 		{Words: []string{"reset started"}, Fault: drm.Reset},
 	},
-	// A message names a process as "in python3 [4711]".
-	PID: `\bin .* ?\[(\d+)\]`,
+	// A message names a process as "in python3 [4711]", or begins with "python3[4711] ".
+	PID:   `\bin .* ?\[(\d+)\]`,
+	Names: `(\bin ).{0,60}( ?\[\d+\])|.{0,60}\[\d+\]( context reset)`,
 }
 
 var dead = gpu.Fault{

@@ -283,6 +283,7 @@ func TestWatch(t *testing.T) {
 		pid        int
 	}{
 		{"i915 0000:03:00.0: [drm] GPU HANG: ecode 12:1:85dfbfff, in python3 [500]", "GPU-8086-56a0-at-0000-03-00.0", gpu.FaultProgram, gpu.Warning, 500},
+		{"i915 0000:03:00.0: [drm] reset failed[4711] context reset due to GPU hang", "GPU-8086-56a0-at-0000-03-00.0", gpu.FaultProgram, gpu.Warning, 0},
 		{"i915 0000:03:00.0: [drm] Resetting chip for stopped heartbeat on rcs0", "GPU-8086-56a0-at-0000-03-00.0", gpu.FaultDriver, gpu.Warning, 0},
 		{"xe 0000:07:00.0: [drm] GT0: Timedout job: seqno=42, lrc_seqno=42, guc_id=3, flags=0x0 in llama [600]", "GPU-8086-e20b-at-0000-07-00.0", gpu.FaultProgram, gpu.Warning, 600},
 		{"xe 0000:07:00.0: [drm] CRITICAL: Xe has declared device 0000:07:00.0 as wedged.", "GPU-8086-e20b-at-0000-07-00.0", gpu.FaultDevice, gpu.Serious, 0},
