@@ -183,3 +183,23 @@ func TestFaultOfANewInstance(t *testing.T) {
 		stop()
 	}
 }
+
+// A driver that did not say at first how much memory a GPU has is asked again.
+func TestMemoryThatIsToldLater(t *testing.T) {
+	r := newRig(t, 1)
+	fails := true
+	r.gpus[0].tune = func(h *mock.Device) {
+		if fails {
+			h.GetMemoryInfoFunc = func() (nvml.Memory, nvml.Return) { return nvml.Memory{}, nvml.ERROR_UNKNOWN }
+		}
+	}
+	b := r.backend()
+	d := devices(t, b)[0]
+	if before := d.Describe().MemoryTotal; before != 0 {
+		t.Fatalf("it has %v", before)
+	}
+	fails = false
+	if devices(t, b); d.Describe().MemoryTotal == 0 {
+		t.Error("it has no memory for ever")
+	}
+}

@@ -143,7 +143,14 @@ func (b *Backend) probe(ctx context.Context, index int) ([]*card, error) {
 		uuids = append(uuids, in.uuid)
 	}
 	limit := powerLimit(h) // can be changed while the machine runs
+	var total gpu.MiB
+	if c.Describe().MemoryTotal == 0 { // the driver did not say: without it, the GPU has no memory to lease
+		if m, ret := h.GetMemoryInfo(); ret == nvml.SUCCESS {
+			total = gpu.MiBOf(m.Total)
+		}
+	}
 	c.revise(func(d *gpu.Device) {
+		d.MemoryTotal = max(d.MemoryTotal, total)
 		if !slices.Equal(d.Instances, uuids) {
 			c.recut.Store(true)
 		}
