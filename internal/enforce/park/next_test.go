@@ -104,6 +104,64 @@ func answer(t *testing.T, s park.State, e park.Event) {
 	}
 }
 
+// What a state carries from place to place: why and since when it is parked, how often it
+// was, and who waits for it.
+func TestWhatAStateCarries(t *testing.T) {
+	const hand, pressure, ladder = move.ByHand, move.ByPressure, move.ByLadder
+	was, now, booked := at0, at0.Add(time.Minute), at0.Add(time.Second)
+	type state = park.State
+	type acts = []park.Act
+	for _, x := range []struct {
+		name string
+		from state
+		what park.What
+		book lease.State
+		to   state
+		acts acts
+	}{
+		{"it is ordered to leave", state{At: park.Here, Returns: true, Wanted: was, Times: 1}, park.Ordered, lease.Active,
+			state{At: park.Leaving, Phase: move.Parking, Since: now, Source: hand, Times: 1}, acts{park.Depart}},
+		{"it has left by hand", state{At: park.Leaving, Phase: move.Parking, Source: hand, Times: 1}, park.Departed, lease.Parked,
+			state{At: park.Parked, Phase: move.Parked, Since: now, Source: hand, Times: 2, ParkedAt: now}, acts{park.Write, park.Tell}},
+		{"it has left for others", state{At: park.Leaving, Phase: move.Parking, Source: pressure}, park.Departed, lease.Parked,
+			state{At: park.Parked, Phase: move.Parked, Since: now, Source: pressure, Times: 1, ParkedAt: now, Returns: true, Waits: true}, acts{park.Write, park.Tell, park.Queue}},
+		{"it has left by hand, and was woken meanwhile", state{At: park.Leaving, Phase: move.Parking, Source: hand, Returns: true}, park.Departed, lease.Parked,
+			state{At: park.Parked, Phase: move.Parked, Since: now, Source: hand, Times: 1, ParkedAt: now, Returns: true, Waits: true}, acts{park.Write, park.Tell, park.Queue}},
+		{"a process begins", state{At: park.Parked, Phase: move.Parked, Since: was}, park.Intruded, lease.Parked,
+			state{At: park.Checking, Phase: move.Parked, Since: was}, acts{park.Confine}},
+		{"somebody calls", state{At: park.Parked, Phase: move.Parked, Returns: true, Waits: true}, park.Called, lease.Parked,
+			state{At: park.Parked, Phase: move.Parked, Returns: true, Waits: true, Calls: 1}, acts{park.Unqueue}},
+		{"one call is over, and another is not", state{At: park.Parked, Phase: move.Parked, Returns: true, Calls: 2}, park.CallOver, lease.Parked,
+			state{At: park.Parked, Phase: move.Parked, Returns: true, Calls: 1}, nil},
+		{"the call is over", state{At: park.Parked, Phase: move.Parked, Returns: true, Calls: 1}, park.CallOver, lease.Parked,
+			state{At: park.Parked, Phase: move.Parked, Returns: true, Waits: true}, acts{park.Queue}},
+		{"it is woken where it is", state{At: park.Here, Source: ladder}, park.Woken, lease.Active, state{At: park.Here, Source: ladder}, nil},
+		{"it is woken after it was parked by hand", state{At: park.Parked, Phase: move.Parked, Source: hand}, park.Woken, lease.Parked,
+			state{At: park.Parked, Phase: move.Parked, Source: hand, Returns: true, Wanted: now, Waits: true}, acts{park.Queue}},
+		{"it is woken again", state{At: park.Parked, Phase: move.Parked, Source: hand, Returns: true, Wanted: was, Waits: true}, park.Woken, lease.Parked,
+			state{At: park.Parked, Phase: move.Parked, Source: hand, Returns: true, Wanted: was, Waits: true}, nil},
+		{"it is woken in the pause of the ladder", state{At: park.Parked, Phase: move.Parked, Source: ladder, Returns: true, Waits: true}, park.Woken, lease.Parked,
+			state{At: park.Parked, Phase: move.Parked, Source: pressure, Returns: true, Waits: true}, acts{park.Unqueue}},
+		{"its lease ends before it waits", state{At: park.Parked, Phase: move.Parked, Returns: true}, park.Changed, "",
+			state{At: park.Left, Phase: move.Parked, Returns: true}, acts{park.Watch}},
+		{"it is back", state{At: park.Coming, Phase: move.Resuming, Source: hand, Returns: true, Wanted: was, ParkedAt: was, Times: 3}, park.Arrived, lease.Active,
+			state{At: park.Here, Since: now, Source: hand, Times: 3}, acts{park.Drop, park.Write, park.Release, park.Tell}},
+		{"a daemon finds it parked by hand", state{At: park.Noted, Phase: move.Parked, Since: was, Source: hand}, park.Recovered, lease.Parked,
+			state{At: park.Checking, Phase: move.Parked, Since: was, Source: hand, Times: 1, ParkedAt: booked}, acts{park.Check}},
+		{"a daemon finds it parked by hand and woken", state{At: park.Noted, Phase: move.Parked, Source: hand, Returns: true, Times: 4}, park.Recovered, lease.Parked,
+			state{At: park.Checking, Phase: move.Parked, Source: hand, Returns: true, Times: 4, ParkedAt: booked}, acts{park.Check}},
+		{"a daemon finds it halfway", state{At: park.Halfway, Phase: move.Parking, Since: was, Source: pressure}, park.Recovered, lease.Parked,
+			state{At: park.Checking, Phase: move.Parked, Since: booked, Source: pressure, Returns: true, Times: 1, ParkedAt: booked}, acts{park.Check}},
+		{"a daemon finds its room leased again", state{At: park.Noted, Phase: move.Parked, Since: was, Source: hand, Times: 1}, park.Recovered, lease.Active,
+			state{At: park.Coming, Phase: move.Resuming, Since: now, Source: hand, Times: 1, ParkedAt: was}, acts{park.Write, park.Bring}},
+	} {
+		got, does := park.Next(x.from, park.Event{What: x.what, Book: x.book, Now: now, ParkedAt: booked, Source: hand})
+		if got != x.to || !slices.Equal(does, x.acts) {
+			t.Errorf("%s: %+v, %v; want %+v, %v", x.name, got, does, x.to, x.acts)
+		}
+	}
+}
+
 // where says where the memory of the processes is, as the driver knows.
 type where string
 

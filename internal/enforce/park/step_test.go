@@ -137,4 +137,13 @@ func TestHostMemory(t *testing.T) {
 			t.Errorf("%s: more than fits is not refused", x.name)
 		}
 	}
+	busy := park.HostMemory{Total: 100 * gib, Available: 30 * gib, Taken: 30 * gib, Coming: 20 * gib}
+	for memory, want := range map[gpu.MiB]string{
+		6 * gib:  "it has 6 GiB on its device, and the machine has 5 GiB to spare in memory",
+		21 * gib: "it has 21 GiB on its device, and parked leases may take 20 GiB more of the machine's memory; raise park_host_mb, or resume others first",
+	} {
+		if got := busy.Refuse(memory); got != want {
+			t.Errorf("%v is refused: %q, want %q", memory, got, want)
+		}
+	}
 }

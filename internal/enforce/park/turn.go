@@ -270,9 +270,6 @@ func (t *turn) choose(may []candidate, by time.Time, memory gpu.MiB, slots int) 
 	var leaves []placement.Holding
 	for i := range may {
 		h := &may[i]
-		if memory <= 0 && slots <= 0 {
-			break
-		}
 		if h.ready.After(by) || takes(h.Holding) > host || !(memory > 0 && h.Memory > 0 || slots > 0 && h.Slots > 0) {
 			continue // it cannot leave, or that would help nobody
 		}

@@ -39,8 +39,12 @@ func on(gpu string) func(*placement.Holding) { return func(h *placement.Holding)
 func ranks(priority int) func(*placement.Holding) {
 	return func(h *placement.Holding) { h.Priority = priority }
 }
-func leaves(h *placement.Holding) { h.Leaves = true }
-func fixed(h *placement.Holding)  { h.Parkable = false }
+func measured(memory gpu.MiB) func(*placement.Holding) {
+	return func(h *placement.Holding) { h.Measured = memory }
+}
+func slots(n int) func(*placement.Holding) { return func(h *placement.Holding) { h.Slots = n } }
+func leaves(h *placement.Holding)          { h.Leaves = true }
+func fixed(h *placement.Holding)           { h.Parkable = false }
 
 // want returns a request that lacks memory on devices.
 func want(id string, rooms ...placement.Room) placement.Want {
@@ -109,6 +113,17 @@ func TestTurn(t *testing.T) {
 		{"one that could not be parked waits", 1000, holdings(holding(1, 60, 0, func(h *placement.Holding) { h.Barred = at(2000) })), wants(want("w", lacks("A", 50))), 0, none, none, none, 2000},
 		{"slots are what is missing", 1000, holdings(holding(1, 60, 0), holding(2, 10, 0)), wants(want("w", placement.Room{GPU: "A", MissingSlots: 1})), 0, []uint64{2}, none, none, 1005},
 		{"two devices", 1000, holdings(holding(1, 60, 0), holding(2, 60, 0, on("B"))), wants(placement.Want{GPUs: 2, Rooms: []placement.Room{lacks("A", 50), lacks("B", 50)}}), 0, []uint64{1, 2}, none, none, 1005},
+		{"one leaves for the first only, though two could", 1000, holdings(holding(1, 60, 0), holding(2, 60, 0)), wants(want("w", lacks("A", 50)), want("x", lacks("A", 50))), 0, []uint64{1}, none, none, 1005},
+		{"the machine has memory for the first request only", 1000, holdings(holding(1, 60, 0), holding(2, 60, 0, on("B"))), wants(want("w", lacks("A", 50)), want("x", lacks("B", 50))), 100, []uint64{1}, none, none, 1005},
+		{"the machine has memory for one of two", 1000, holdings(holding(1, 30, 0), holding(2, 30, 0)), wants(want("w", lacks("A", 50))), 59, none, none, none, 0},
+		{"both have their grace, also the one that was warned first", 1003, holdings(holding(1, 30, 0, warned(1000)), holding(2, 30, 0, warned(990))), wants(want("w", lacks("A", 50))), 0, none, none, none, 1005},
+		{"the two that are ready first", 100, holdings(holding(1, 25, 100), holding(2, 30, 0), holding(3, 40, 200)), wants(want("w", lacks("A", 50))), 0, none, none, none, 400},
+		{"a lower priority that is not ready stays", 1000, holdings(holding(1, 60, 900, ranks(-1)), holding(2, 60, 0)), wants(want("w", lacks("A", 50))), 0, []uint64{2}, none, none, 1005},
+		{"one without memory does not help", 1000, holdings(holding(1, 0, 0, measured(20)), holding(2, 60, 0, measured(55))), wants(want("w", lacks("A", 50))), 60, []uint64{2}, none, none, 1005},
+		{"one without slots does not help", 1000, holdings(holding(1, 10, 0, measured(20), slots(0)), holding(2, 60, 0, measured(55))), wants(want("w", placement.Room{GPU: "A", MissingSlots: 1})), 60, []uint64{2}, none, none, 1005},
+		{"the larger one is exactly enough", 1000, holdings(holding(1, 20, 0), holding(2, 50, 0)), wants(want("w", placement.Room{GPU: "A", Missing: 50, MissingSlots: 1})), 0, []uint64{2}, none, none, 1005},
+		{"one of the smaller ones is needed", 1000, holdings(holding(1, 20, 0), holding(2, 20, 0), holding(3, 40, 0)), wants(want("w", lacks("A", 50))), 0, []uint64{1, 3}, none, none, 1005},
+		{"the slots of one of the smaller ones are needed", 1000, holdings(holding(1, 1, 0), holding(2, 1, 0), holding(3, 2, 0, slots(2))), wants(want("w", placement.Room{GPU: "A", MissingSlots: 3})), 0, []uint64{1, 3}, none, none, 1005},
 		{"one of two devices", 1000, holdings(holding(1, 60, 0), holding(2, 60, 0, on("B"), fixed)), wants(placement.Want{GPUs: 2, Rooms: []placement.Room{lacks("A", 50), lacks("B", 50)}}), 0, none, none, none, 0},
 	} {
 		t.Run(x.name, func(t *testing.T) {

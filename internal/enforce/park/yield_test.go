@@ -38,4 +38,9 @@ func TestYields(t *testing.T) {
 			t.Errorf("%s: %v", x.name, got)
 		}
 	}
+	younger := older(func(w *placement.Want) { w.Since = at(600) })
+	p := placement.Pressure{Host: 1 << 20, Holdings: []placement.Holding{holding(1, 100, 600)}, Wants: []placement.Want{younger, younger, older()}}
+	if !park.NewYielding(at(700), p).Yields(parked) {
+		t.Error("one that waits for longer, behind two of a higher share: false")
+	}
 }
