@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -167,7 +168,36 @@ func TestRefusals(t *testing.T) {
 	if err := refused(t, b, Renew{Key: only(b, "ttl"), Fence: 1, By: by}, noon.Add(time.Minute)); !errors.Is(err, ErrExpired) {
 		t.Errorf("renew what is over but still there: %v", err)
 	}
+	if e := apply(t, b, Renew{Key: only(b, "ttl"), By: by, TTL: time.Hour}, noon); e.After.TTL != time.Hour || !e.After.Expires.Equal(noon.Add(time.Hour)) {
+		t.Errorf("renewed for an hour: %+v", e.After)
+	}
 	apply(t, b, Release{Key: only(b, "ttl"), Fence: 1, By: by}, noon.Add(time.Minute))
+}
+
+// A refusal names what the lease needs: memory, also where more slots are in use than may be.
+func TestOverSoldSaysWhatIsLacking(t *testing.T) {
+	e := &OverSoldError{ID: "a", GPU: dev(0), Sum: Sum{Capacity: Capacity{Total: 10, Usable: 1}, Leased: 8, Active: 2}, Needs: 4}
+	if want := "grant a: GPU-0 has 2 MiB available, and the lease needs 4 MiB"; e.Error() != want {
+		t.Errorf("%v, want %s", e, want)
+	}
+	if e.NeedsSlots = 1; !strings.Contains(e.Error(), "2 of 1 usable slots in use") {
+		t.Error(e)
+	}
+}
+
+// However leases come and end, the list of them has no more gaps than leases.
+func TestGapsAreClosed(t *testing.T) {
+	b := newBook(t, Capacity{Total: 100})
+	var all []*Lease
+	for i := range 100 {
+		all = append(all, grant(t, b, &Request{ID: strconv.Itoa(i), Memory: 1, Binding: ByName}, dev(0)))
+	}
+	for _, l := range all {
+		apply(t, b, Release{Key: l.Key(), By: access.Daemon()}, noon)
+		if err := b.checkGrants(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func TestGrantsThatAreNone(t *testing.T) {
@@ -313,6 +343,9 @@ func TestListings(t *testing.T) {
 	}
 	if !slices.Equal(ids, []string{"c", "a", "b"}) {
 		t.Errorf("leases by age: %v", ids)
+	}
+	if u := (&Request{GPUs: 2, Memory: 10, Slots: 3}).Total(); u != (Usage{20, 6}) {
+		t.Errorf("a request for two devices takes %+v", u)
 	}
 	if u := b.Lease(only(b, "a")).Total(); u != (Usage{2, 0}) || b.ServiceUsage("") != (Usage{6, 0}) {
 		t.Errorf("usage %+v, %+v", u, b.ServiceUsage(""))

@@ -3,7 +3,6 @@ package lease
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/berth-gpu/berth/gpu"
 )
@@ -37,7 +36,7 @@ func left(l *Lease, p Part, taken map[uint64]gpu.MiB) gpu.MiB {
 
 func (b *Book) checkPools(taken map[uint64]gpu.MiB) error {
 	var errs []error
-	children, pools := make(map[uint64]int), make(map[uint64]*entry)
+	children, pools, families := make(map[uint64]int), make(map[uint64]*entry), make(map[uint64]kin)
 	for e := range b.leases.all {
 		if e.lease.Pool {
 			pools[e.lease.Fence] = e
@@ -45,6 +44,8 @@ func (b *Book) checkPools(taken map[uint64]gpu.MiB) error {
 		if e.lease.From != 0 {
 			children[e.lease.From]++
 		}
+		family := families[e.lease.ParentFence]
+		families[e.lease.ParentFence] = kin{children: family.children + 1, devices: family.devices + len(e.lease.Parts)}
 		if (e.pool != nil) != e.lease.Pool || (e.from != nil) != (e.lease.From != 0) || e.from != nil && e.from != b.pools[e.lease.From] {
 			errs = append(errs, fmt.Errorf("lease %s is kept wrongly in its pool", e.lease.ID))
 		}
@@ -63,12 +64,7 @@ func (b *Book) checkPools(taken map[uint64]gpu.MiB) error {
 		}
 	}
 	for fence, k := range b.kin {
-		var want kin
-		for e := range b.leases.all {
-			if e.lease.ParentFence == fence {
-				want.children, want.devices = want.children+1, want.devices+len(e.lease.Parts)
-			}
-		}
+		want := families[fence]
 		if k.children != want.children || k.devices != want.devices || k.children == 0 {
 			errs = append(errs, fmt.Errorf("the children of %d are %+v, and should be %+v", fence, *k, want))
 		}
@@ -117,7 +113,12 @@ func (b *Book) checkNoted() error {
 
 func (b *Book) checkLeases() error {
 	var errs []error
-	fences := make(map[uint64]string)
+	fences, held := make(map[uint64]string), make(map[*Lease]bool)
+	for _, first := range b.processes {
+		for l := range b.HeldBy(first.lease.Holder) {
+			held[l] = true
+		}
+	}
 	for e := range b.leases.all {
 		l, key := e.lease, e.lease.Key()
 		id := l.ID
@@ -133,7 +134,7 @@ func (b *Book) checkLeases() error {
 		if err := l.validate(); err != nil {
 			errs = append(errs, fmt.Errorf("lease %s: %w", id, err))
 		}
-		if held := slices.Collect(b.HeldBy(l.Holder)); (l.Holder.PID != 0) != slices.Contains(held, l) {
+		if (l.Holder.PID != 0) != held[l] {
 			errs = append(errs, fmt.Errorf("lease %s is not among those of its process", id))
 		}
 		for i, p := range e.places {

@@ -47,8 +47,9 @@ func TestRunsAndIDs(t *testing.T) {
 func TestClaim(t *testing.T) {
 	b := newBook(t, roomy)
 	old := grant(t, b, &Request{ID: "train-17", Holder: alice(), Memory: 1, Binding: ByName}, dev(0))
+	bobs := grant(t, b, &Request{ID: "train-17", Holder: bob(), Memory: 1, Binding: ByName}, dev(0))
 	run := Key{Owner: alice().Owner(), ID: "train-17", Run: Run{Kind: OfJob, Number: 17}}
-	for _, fence := range []uint64{0, old.Fence + 1} {
+	for _, fence := range []uint64{0, bobs.Fence, bobs.Fence + 1} {
 		if _, err := b.Apply(Claim{run, fence}, noon); !errors.Is(err, ErrUnknown) {
 			t.Errorf("with fence %d: %v", fence, err)
 		}
@@ -66,7 +67,7 @@ func TestClaim(t *testing.T) {
 		t.Error("a restart forgets it")
 	}
 	b.Revert(e)
-	if b.Lease(run) != nil || b.Lease(old.Key()) != old {
+	if b.Lease(run) != nil || b.Lease(old.Key()) != old || b.Lease(bobs.Key()) != bobs {
 		t.Error("a claim that cannot be written down is not taken back")
 	}
 }

@@ -39,10 +39,7 @@ func (g *grants) put(e *entry) {
 
 // remove takes out a lease.
 func (g *grants) remove(e *entry) {
-	at, known := g.search(e.lease.Fence)
-	if !known || g.list[at].entry != e {
-		return
-	}
+	at, _ := g.search(e.lease.Fence)
 	g.list[at].entry = nil
 	if g.gaps++; g.gaps > 32 && g.gaps > len(g.list)/2 {
 		g.list = slices.DeleteFunc(g.list, func(each numbered) bool { return each.entry == nil })

@@ -101,6 +101,10 @@ func TestSeek(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %+v, %v", c.name, got, err, c.want, c.err)
 		}
 	}
+	refusal := (*access.Refusal)(nil)
+	if _, err := b.Seek(&carl, access.Release, Name{"alice", "train"}, 0); !errors.As(err, &refusal) || refusal.Owner != "alice" {
+		t.Errorf("what another user has, and the refusal names nobody: %v", err)
+	}
 }
 
 // TestAmbiguousNames: each name that the refusal lists leads to one.
@@ -123,7 +127,14 @@ func TestAmbiguousNames(t *testing.T) {
 		}
 		found = append(found, k)
 	}
-	grant(t, b, &Request{ID: "train", Holder: Holder{User: "root", UID: 0}, Memory: 1, Binding: ByName}, dev(0))
+	own := &Request{ID: "train", Holder: Holder{User: "root", UID: 0}, GPUs: 1, Memory: 1, Binding: ByName, Requested: noon, Deadline: noon.Add(time.Hour)}
+	apply(t, b, Ask{own}, noon)
+	for fence, want := range map[uint64]int{0: 0, 1: 1001} {
+		if k, err := b.Seek(&root, access.Release, Name{ID: "train"}, fence); err != nil || k.UID != want {
+			t.Errorf("while one of root's own waits, with fence %d: %+v, %v", fence, k, err)
+		}
+	}
+	grant(t, b, own, dev(0))
 	if k, err := b.Seek(&root, access.Release, Name{ID: "train"}, 0); err != nil || k.UID != 0 {
 		t.Errorf("with one of root's own: %+v, %v", k, err)
 	}
@@ -192,6 +203,23 @@ const version4 = `{"v":1,"kind":"grant","time_ns":5,"id":"train","fence":1,"leas
 {"v":1,"kind":"park","time_ns":7,"id":"train","fence":1}
 {"v":1,"kind":"release","time_ns":8,"id":"train","fence":3}
 `
+
+// Only who may act on the things of others is told an id of theirs that is like what they
+// wrote.
+func TestUnknownTellsNothingOfOthers(t *testing.T) {
+	b := newBook(t, roomy)
+	grant(t, b, &Request{ID: "train-17", Holder: bob(), Memory: 1, Binding: ByName}, dev(0))
+	user, root := actor(alice()), access.Daemon()
+	for _, c := range []struct {
+		by   *access.Actor
+		want bool
+	}{{&user, false}, {&root, true}} {
+		err := b.Unknown(c.by, access.Release, Key{OwnerOf(c.by), "trian-17", Run{}})
+		if strings.Contains(err.Error(), "did you mean train-17?") != c.want {
+			t.Errorf("%s is told %v", c.by.User, err)
+		}
+	}
+}
 
 // Who names what nobody has keeps others from the book for as long as it takes to list what
 // there is, and not while the name that was meant is looked for.

@@ -51,7 +51,7 @@ func NoticeOf(e *Effect, labels func(text []byte, parts []Part) []byte) (Notice,
 		n.GPU = held.Parts[0].GPU
 	}
 	f := factsOf(e, held, labels)
-	if severity == gpu.Note && e.Why == "" && len(e.Spared) == 0 && (e.Kind == Granted || e.Kind == Renewed || e.Kind == Released) {
+	if e.Why == "" && len(e.Spared) == 0 && (e.Kind == Granted || e.Kind == Renewed || e.Kind == Released) {
 		n.Rest = func(event *gpu.Event) {
 			event.Text, event.Public = f.sentence(verb)
 			event.Data = f.data()

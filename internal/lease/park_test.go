@@ -17,6 +17,9 @@ func TestTimeStandsStillWhileParked(t *testing.T) {
 	r := &Request{ID: "job", Holder: alice(), GPUs: 1, Memory: 40, Binding: ByTTL, TTL: 20 * time.Minute, TimeLimit: 10 * time.Minute, Requested: noon, Deadline: noon}
 	l := grant(t, b, r, dev(0))
 	k := l.Key()
+	if next, _ := b.Next(); !next.Equal(noon.Add(9 * time.Minute)) {
+		t.Errorf("its holder is warned at %s, want a tenth of its time before the end", next)
+	}
 	apply(t, b, Warn{k, l.Fence}, noon.Add(9*time.Minute))
 	apply(t, b, Park{Key: k, By: access.Daemon()}, noon.Add(9*time.Minute))
 	if next, any := b.Next(); any {
@@ -42,6 +45,49 @@ func TestTimeStandsStillWhileParked(t *testing.T) {
 	due := b.Due(noon.Add(2 * time.Hour))
 	if len(due) != 1 || due[0] != (Warn{k, l.Fence}) {
 		t.Errorf("due: %v", due)
+	}
+}
+
+// An earlier berth did not write since when a lease is parked: then it was away for no time.
+func TestTimeAwayThatNobodyKnows(t *testing.T) {
+	l := Lease{State: Parked, Binding: ByTTL, TTL: time.Minute, Expires: noon}
+	if l.unpark(noon.Add(time.Hour)); l.Paused != 0 || !l.Expires.Equal(noon) || l.State != Active {
+		t.Errorf("%+v", l)
+	}
+}
+
+func TestUntil(t *testing.T) {
+	for name, c := range map[string]struct {
+		l    Lease
+		want time.Time // zero: nobody knows
+	}{
+		"until it is renewed":          {Lease{Binding: ByTTL, Expires: noon.Add(time.Minute)}, noon.Add(time.Minute)},
+		"renewed within its limit":     {Lease{Binding: ByTTL, Expires: noon.Add(time.Minute), TimeLimit: time.Hour}, noon.Add(time.Minute)},
+		"renewed beyond its limit":     {Lease{Binding: ByTTL, Expires: noon.Add(2 * time.Hour), TimeLimit: time.Hour}, noon.Add(time.Hour)},
+		"for ever":                     {Lease{Binding: ByName}, time.Time{}},
+		"until a limit nobody has set": {Lease{Binding: ByName, TimeLimit: time.Hour, Unchosen: true}, time.Time{}},
+	} {
+		c.l.Granted, c.l.State = noon, Active
+		if until, known := c.l.Until(); known != !c.want.IsZero() || known && !until.Equal(c.want) {
+			t.Errorf("%s: %s, %v; want %s", name, until, known, c.want)
+		}
+	}
+}
+
+// A lease that had its device alone returns if nearly as much is left, and any other one only
+// to all that it had.
+func TestReturning(t *testing.T) {
+	l := Lease{State: Parked, Parts: []Part{{dev(0), 96, 1}}}
+	if r := l.Returning(); r.Memory != 96 || r.Least != 96 {
+		t.Errorf("it returns to %v, or at least %v", r.Memory, r.Least)
+	}
+	l.Exclusive = true
+	if r := l.Returning(); r.Memory != 96 || r.Least != 90 {
+		t.Errorf("alone, it returns to %v, or at least %v", r.Memory, r.Least)
+	}
+	l = Lease{Parts: []Part{{dev(0), 1, 0}, {dev(1), 1, 0}}}
+	if err := l.Unparkable(); !errors.Is(err, ErrUnparkable) || !strings.Contains(err.Error(), "on several devices") {
+		t.Errorf("on two devices: %v", err)
 	}
 }
 

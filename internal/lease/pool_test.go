@@ -92,6 +92,8 @@ func TestPool(t *testing.T) {
 	expect("device 100 of 100, ada 100, pool 80 of 100 by 3")
 	do(Release{Key: Key{Owner: ada.Owner(), ID: "a"}, By: by}, nil)
 	expect("device 100 of 100, ada 100, pool 30 of 100 by 2")
+	do(Cancel{Key: Key{Owner: ada.Owner(), ID: "b"}, By: by}, nil) // it has an end now
+	expect("device 100 of 100, ada 100, pool 30 of 100 by 2")
 	do(Resize{Key: key, Memory: 30, By: by}, nil)
 	expect("device 30 of 100, ada 30, pool 30 of 30 by 2")
 	do(Resize{Key: key, Memory: 60, By: by}, nil)
@@ -104,6 +106,8 @@ func TestPool(t *testing.T) {
 	do(child("e", again.Fence, 20), nil)
 	expect("device 100 of 100, ada 100, pool 20 of 70 by 1")
 	do(Release{Key: Key{Owner: ada.Owner(), ID: "b"}, By: by}, nil)
+	expect("device 70 of 100, ada 70, pool 20 of 70 by 1")
+	do(Release{Key: Key{Owner: ada.Owner(), ID: "c"}, By: by}, nil) // the last of the first pool
 	expect("device 70 of 100, ada 70, pool 20 of 70 by 1")
 }
 

@@ -48,7 +48,7 @@ func (b *Book) Follow(data []byte) (stored.Entry, Effect, error) {
 
 // leaseOf returns the lease of an entry; nil if there is none.
 func (b *Book) leaseOf(r *stored.Entry) *Lease {
-	if e := b.granted(r.ID, r.Fence); e != nil && r.Kind != stored.Fence && r.Kind != stored.Audit {
+	if e := b.granted(r.ID, r.Fence); e != nil {
 		return e.lease
 	}
 	return nil

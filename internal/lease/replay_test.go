@@ -53,6 +53,9 @@ func TestReplayRefuses(t *testing.T) {
 		"a bind of a named":       `{"v":2,"kind":"bind","id":"b","fence":5,"lease":{"uid":1,"binding":"named","pid":4,"boot":"x","parts":[{"gpu":"GPU-0","slots":1}],"state":"parked"}}`,
 		"a bind to nobody":        `{"v":2,"kind":"bind","id":"b","fence":5}`,
 		"a renewal for a century": `{"v":1,"kind":"renew","id":"a","fence":3,"ttl_ns":3155760000000000000,"expires_ns":9}`,
+		"a size of another user":  `{"v":6,"kind":"resize","id":"a","fence":3,"lease":{"uid":2,"user":"u","binding":"ttl","ttl_ns":1000000000,"granted_ns":5,"expires_ns":1000000005,"parts":[{"gpu":"GPU-0","memory_mb":5}],"state":"active"}}`,
+		"a size elsewhere":        `{"v":6,"kind":"resize","id":"a","fence":3,"lease":{"uid":1,"user":"u","binding":"ttl","ttl_ns":1000000000,"granted_ns":5,"expires_ns":1000000005,"parts":[{"gpu":"GPU-1","memory_mb":5}],"state":"active"}}`,
+		"a size of a pool":        `{"v":6,"kind":"resize","id":"a","fence":3,"lease":{"uid":1,"user":"u","binding":"ttl","ttl_ns":1000000000,"granted_ns":5,"expires_ns":1000000005,"parts":[{"gpu":"GPU-0","memory_mb":5}],"state":"active","pool":true}}`,
 	} {
 		r, err := stored.Decode([]byte(line))
 		if err != nil {
@@ -63,6 +66,24 @@ func TestReplayRefuses(t *testing.T) {
 		}
 		if b.Dump() != before {
 			t.Fatalf("%s: changed the book to\n%s", name, b.Dump())
+		}
+	}
+}
+
+// Whoever follows a journal learns what each entry made of its lease.
+func TestFollow(t *testing.T) {
+	b := newBook(t)
+	for _, c := range []struct {
+		line          string
+		before, after bool
+	}{
+		{`{"v":1,"kind":"grant","id":"a","fence":3,"lease":{"uid":1,"binding":"named","parts":[{"gpu":"GPU-0","slots":1}],"state":"active"}}`, false, true},
+		{`{"v":1,"kind":"fence","fence":4}`, false, false},
+		{`{"v":1,"kind":"park","id":"a","fence":3}`, true, true},
+		{`{"v":1,"kind":"release","id":"a","fence":3}`, true, false},
+	} {
+		if _, e, err := b.Follow([]byte(c.line)); err != nil || (e.Before != nil) != c.before || (e.After != nil) != c.after {
+			t.Errorf("%s: %+v, %v", c.line, e, err)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package lease
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/berth-gpu/berth/gpu"
 )
@@ -49,6 +50,20 @@ func TestResize(t *testing.T) {
 				t.Errorf("%s are available, want %s", sum.Available(), c.available)
 			}
 		})
+	}
+}
+
+// Only a size that is large enough is what a request to grow was for.
+func TestGrowth(t *testing.T) {
+	for size, grants := range map[gpu.MiB]bool{49: false, 50: true, 51: true} {
+		b := newBook(t, roomy)
+		l := grant(t, b, &Request{ID: "a", Holder: alice(), Memory: 40, Binding: ByName}, dev(0))
+		r := l.Growing(50)
+		r.By, r.Requested, r.Deadline = actor(alice()), noon, noon.Add(time.Hour)
+		apply(t, b, Ask{&r}, noon)
+		if e := apply(t, b, Resize{Key: l.Key(), Memory: size, By: actor(alice())}, noon); e.Request == nil || e.Grants() != grants {
+			t.Errorf("%v: %+v", size, e)
+		}
 	}
 }
 

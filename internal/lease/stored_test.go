@@ -117,6 +117,7 @@ func FuzzDecodeEntry(f *testing.F) {
 	for line := range strings.Lines(version1 + version2 + version4 + `{"v":1,"kind":"grant","id":"c","fence":9,"by":{"uid":1,"user":"ada","token":"t","door":"tcp"},"lease":{"uid":1,"binding":"named","granted_ns":5,"parts":[{"gpu":"GPU-1","slots":1}],"state":"active"}}`) {
 		f.Add([]byte(line))
 	}
+	f.Add([]byte(`{"v":0,"kind":"fence","fence":1}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := stored.Decode(data)
 		if quick, failed := decode(data); !reflect.DeepEqual(quick, r) || fmt.Sprint(failed) != fmt.Sprint(err) {

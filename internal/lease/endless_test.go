@@ -1,0 +1,41 @@
+package lease
+
+import (
+	"testing"
+	"time"
+
+	"github.com/berth-gpu/berth/gpu"
+)
+
+// What is meant to stay stands for ever, what ends some day since its grant, and what has an
+// end does not count among the leases without one.
+func TestEndlessSince(t *testing.T) {
+	ever := gpu.Some(time.Time{})
+	for name, c := range map[string]struct {
+		r    Request
+		want gpu.Opt[time.Time]
+	}{
+		"a named lease":    {Request{Binding: ByName}, ever},
+		"that of a job":    {Request{Binding: ByName, Run: Run{Kind: OfJob, Number: 1}}, gpu.Some(noon)},
+		"that of a server": {Request{Binding: ByProcess, Run: Run{Kind: OfService, Number: 1}}, ever},
+		"a renewed lease":  {Request{Binding: ByTTL, TTL: time.Minute}, gpu.Some(noon)},
+		"one with an end":  {Request{Binding: ByName, TimeLimit: time.Hour}, gpu.Opt[time.Time]{}},
+	} {
+		b := newBook(t, roomy)
+		c.r.ID, c.r.Holder, c.r.Memory, c.r.Slots = "a-1", alice(), 40, 1
+		l := grant(t, b, &c.r, dev(0))
+		if got := b.EndlessSince(dev(0)); got != c.want {
+			t.Errorf("%s: since %v, want %v", name, got, c.want)
+		}
+		fits := func(memory gpu.MiB, alone bool) bool {
+			return b.FitsBesideEndless(dev(0), Load{Memory: memory, Slots: 1}, alone)
+		}
+		if ends := !c.want.Known(); !fits(60, false) || fits(61, false) != ends || fits(1, true) != ends {
+			t.Errorf("%s: 60 MiB fit: %v, 61 MiB: %v, one that is alone: %v", name, fits(60, false), fits(61, false), fits(1, true))
+		}
+		apply(t, b, Release{Key: l.Key(), By: actor(alice())}, noon)
+		if !fits(100, true) || b.EndlessSince(dev(0)).Known() {
+			t.Errorf("%s: it counts after its end", name)
+		}
+	}
+}
