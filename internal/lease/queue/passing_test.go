@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -101,32 +102,99 @@ func TestWhoMayPassDelaysNobody(t *testing.T) {
 // is the definition for those that were added so far. The request that would be
 // delayed is one that really would.
 func TestPassingIsItsDefinition(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		room, holdings := drawLoad(t, "room", 16, 6), drawLoads(t, 5)
-		p := behind(room, holdings)
-		var ahead []Load
+	work := 0
+	for seed := range uint64(3000) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		draw := func(memory, slots int) Load { return Load{gpu.MiB(random.IntN(memory + 1)), random.IntN(slots + 1)} }
+		room := draw(40, 8)
+		var holdings, ahead []Load
+		for range random.IntN(7) {
+			holdings = append(holdings, draw(20, 4)) // some are for more than the device has
+		}
+		var p Passing[int]
+		p.Begin(&work, room, slices.Values(holdings))
 		delayedBy := func(later Load, at int) bool {
 			others := slices.Clone(holdings)
 			others = append(others, slices.Delete(slices.Clone(ahead), at, at+1)...)
 			return delaysSlowly(room, ahead[at], later, others)
 		}
-		for range rapid.IntRange(1, 6).Draw(t, "number") {
-			ahead = append(ahead, drawLoad(t, "ahead", 10, 3))
+		for range 1 + random.IntN(5) {
+			ahead = append(ahead, draw(20, 4))
 			p.Add(len(ahead)-1, ahead[len(ahead)-1])
-			later := drawLoad(t, "later", 8, 3)
+			later := draw(12, 3)
 			any := false
 			for at := range ahead {
 				any = any || delayedBy(later, at)
 			}
 			first, delays := p.Delayed(later)
 			if p.Allows(later) == any || delays != any {
-				t.Fatalf("it delays somebody: %v; Passing says %v and %v", any, !p.Allows(later), delays)
+				t.Fatalf("seed %d: it delays somebody: %v; Passing says %v and %v", seed, any, !p.Allows(later), delays)
 			}
 			if delays && !delayedBy(later, first) {
-				t.Fatalf("%+v would not be delayed", ahead[first])
+				t.Fatalf("seed %d: %+v would not be delayed", seed, ahead[first])
 			}
 		}
-	})
+	}
+	if most := 23784; work > most { // each bound of the search saves some
+		t.Errorf("it takes %d steps, want at most %d", work, most)
+	}
+}
+
+func TestFitting(t *testing.T) {
+	f := filling{room: amounts{100, 4}}
+	for a, want := range map[amounts]int{
+		{30, 0}: 3, {100, 0}: 1, {101, 0}: 0, {0, 1}: 4, {0, 3}: 1, {0, 5}: 0, {10, 2}: 2, {40, 1}: 2, {0, 0}: 0,
+	} {
+		if got := f.fitting(a); got != want {
+			t.Errorf("%d of %+v fit, want %d", got, a, want)
+		}
+	}
+}
+
+// Add says when further requests for as much make no difference: when as many as fit are
+// there, and one of them is ahead.
+func TestAddSaysWhatMatters(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		holdings []Load
+		ahead    []Load
+		want     []bool
+		delayed  int // by 40 MiB
+	}{
+		{"one fits", nil, []Load{{60, 1}, {60, 1}, {80, 1}, {80, 1}}, []bool{true, false, true, false}, 2},
+		{"a larger one", nil, []Load{{61, 1}, {80, 1}}, []bool{true, true}, 0},
+		{"three fit", nil, []Load{{30, 1}, {30, 1}, {30, 1}, {30, 1}}, []bool{true, true, true, false}, 0},
+		{"one is there", []Load{{60, 1}}, []Load{{60, 1}, {60, 1}, {70, 1}}, []bool{true, false, true}, 2},
+		{"too large", nil, []Load{{101, 1}, {60, 5}, {61, 1}}, []bool{false, false, true}, 2},
+		{"one without slots beside one with many", []Load{{90, 1}, {30, 3}}, []Load{{29, 0}, {20, 0}}, []bool{true, true}, 0},
+		{"none is delayed", nil, []Load{{60, 1}}, []bool{true}, -1},
+	} {
+		p := behind(Load{100, 4}, c.holdings)
+		var got []bool
+		for i, l := range c.ahead {
+			got = append(got, p.Add(i, l))
+		}
+		first, delays := p.Delayed(Load{40, 0})
+		if !delays {
+			first = -1
+		}
+		if !slices.Equal(got, c.want) || first != c.delayed {
+			t.Errorf("%s: %v, and %d is delayed; want %v and %d", c.name, got, first, c.want, c.delayed)
+		}
+	}
+}
+
+// A request that fits beside everything costs a step, and what it takes to put it into a list.
+func TestCostOfARequestAhead(t *testing.T) {
+	var holdings []Load
+	for i := range 64 {
+		holdings = append(holdings, Load{gpu.MiB(i + 1), 0})
+	}
+	var p Passing[int]
+	work := 7
+	if p.Begin(&work, Load{10000, 10}, slices.Values(holdings)); p.Add(0, Load{70, 1}) && work != 7+1+2*64/16 {
+		t.Errorf("it costs %d steps", work-7)
+	}
 }
 
 // An exclusive request ahead needs an empty device, and a later one leaves nothing to
@@ -159,7 +227,15 @@ func TestPassingGivesUp(t *testing.T) {
 	if !delays(Load{180003, 100}, Load{30001, 1}, Load{1, 1}, holdings) {
 		t.Error("somebody may pass without proof")
 	}
-	p := behind(Load{180003, 100}, holdings)
+	if !delays(Load{180003, 100}, Load{30001, 1}, Load{1, 0}, holdings) {
+		t.Error("somebody who needs memory alone may pass without proof")
+	}
+	p := behind(Load{100, 0}, []Load{{70, 0}, {30, 0}})
+	p.steps = 3 // just enough
+	if p.Add(0, Load{60, 0}); !p.Allows(Load{10, 0}) || p.Allows(Load{11, 0}) {
+		t.Errorf("it gives up with %d steps left", p.steps)
+	}
+	p = behind(Load{180003, 100}, holdings)
 	for p.steps > 0 {
 		p.Add(len(p.ahead), Load{30001 + 6*gpu.MiB(len(p.ahead)), 1})
 	}
@@ -172,8 +248,12 @@ func TestPassingGivesUp(t *testing.T) {
 	for i := range 60 {
 		holdings = append(holdings, Load{gpu.MiB(2 * (1000 + i*i)), 0})
 	}
-	if delays(Load{20001, 100}, Load{10000, 1}, Load{1, 1}, holdings) {
+	p = behind(Load{20001, 100}, holdings)
+	if p.Add(0, Load{10000, 1}); !p.Allows(Load{1, 1}) {
 		t.Error("one may not pass who needs what nobody else can use")
+	}
+	if p.steps < maxSteps*9/10 {
+		t.Errorf("it looks for more than there can be, and has %d steps left", p.steps)
 	}
 	// Sixty equal holdings are no problem: it is their number that matters.
 	same := slices.Repeat([]Load{{100, 1}}, 60)

@@ -16,6 +16,7 @@ type model struct {
 	ranks []Rank // of the lanes
 	list  []waits
 	last  int
+	gone  int // the last one that has left
 }
 
 type waits struct {
@@ -53,7 +54,8 @@ func (m *model) change() {
 		m.queue.Add(w.lane, w.Entry)
 	case n < 9 && len(m.list) > 0:
 		at := m.IntN(len(m.list))
-		m.queue.Remove(m.list[at].Request)
+		m.gone = m.list[at].Request
+		m.queue.Remove(m.gone)
 		m.list = slices.Delete(m.list, at, at+1)
 	default:
 		m.ranks[m.IntN(len(m.ranks))] = Rank{m.IntN(2), float64(m.IntN(2)), float64(m.IntN(2))}
@@ -86,8 +88,10 @@ func (m *model) compare(t *testing.T, seed uint64) {
 	if got := m.queue.Least(); !got.Within(least) || len(want) < 16 && got != least {
 		t.Errorf("seed %d: the least is %+v, want %+v", seed, got, least)
 	}
-	if _, _, is := m.queue.Lane(0); is || m.queue.Position(0) != 0 {
-		t.Errorf("seed %d: one who does not wait has a place", seed)
+	for _, r := range []int{0, m.gone} {
+		if _, _, is := m.queue.Lane(r); is || m.queue.Position(r) != 0 {
+			t.Errorf("seed %d: %d does not wait, and has a place", seed, r)
+		}
 	}
 }
 
@@ -146,5 +150,48 @@ func (m *model) walk(t *testing.T, seed uint64) {
 			found = how != 0 && other.Load.Within(most) && (how != 1 || other.Load != at.Load)
 			return !found
 		})
+	}
+}
+
+// What a queue does is counted, and it does nothing twice.
+func TestWork(t *testing.T) {
+	q := New[int, int](func(*int) Rank { return Rank{} })
+	for i := range 24 { // 12 in each lane, of 1 to 12 MiB
+		q.Add(i%2, Entry[int]{Request: i + 1, Arrival: uint64(i), Load: Load{gpu.MiB(i/2 + 1), 1}})
+	}
+	var w Walk[int, int]
+	for _, c := range []struct {
+		name        string
+		do          func()
+		least, most int
+	}{
+		{"compare two", func() { q.Compare(1, 2) }, 1, 1},
+		{"sort all", func() { q.All() }, 23, 240},
+		{"list all again", func() { q.All() }, 0, 0},
+		{"begin a walk", func() { w.Begin(q) }, 1, 1},
+		{"what was known from the beginning", func() { w.Bounds() }, 0, 0},
+		{"pass over none", func() { w.Next(AnyLoad) }, 1, 1},
+		{"begin again", func() { w.Begin(q) }, 1, 1},
+		{"leave a lane in which nothing is small enough", func() { w.Next(Load{0, 1}) }, 0, 0},
+		{"pass over all others of a lane", func() { w.Next(Load{1, 1}) }, 11, 11},
+		{"one leaves", func() { q.Remove(1) }, 0, 0},
+		{"ask once", func() { q.Least() }, 11, 11},
+		{"ask again", func() { q.Least() }, 0, 0},
+	} {
+		before := q.Work
+		if c.do(); q.Work < before+c.least || q.Work > before+c.most {
+			t.Errorf("%s: %d, want %d to %d", c.name, q.Work-before, c.least, c.most)
+		}
+	}
+	for i := range 60 { // 71 in lane 0, of which the smallest leaves
+		q.Add(0, Entry[int]{Request: 100 + i, Arrival: uint64(100 + i), Load: Load{10, 1}})
+	}
+	q.Remove(3)
+	l := q.lanes[0]
+	for range len(l.places)/16 + 1 {
+		q.bounds(l)
+	}
+	if got := q.bounds(l).Least; got.Memory != 3 {
+		t.Errorf("after some have asked, the least is %v", got.Memory)
 	}
 }
