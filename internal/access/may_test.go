@@ -153,6 +153,9 @@ func TestRefusalsNameARole(t *testing.T) {
 
 // Least names the roles with which May begins to say yes.
 func TestLeast(t *testing.T) {
+	if all := Verbs(); len(all) != len(rules)-1 || all[0] != Probe || all[len(all)-1] != Backup {
+		t.Errorf("the verbs are %v", all)
+	}
 	for _, v := range Verbs() {
 		own, others := v.Least()
 		for role := Stranger; role <= Admin; role++ {
