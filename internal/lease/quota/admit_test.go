@@ -43,6 +43,7 @@ func TestAdmit(t *testing.T) {
 		{"slot quota in use", func(r *lease.Request) {}, lease.Usage{Memory: 0, Slots: 4}, ErrQuota, true, "service render: 4 of its quota of 4 slots are in use, and the request is for 1"},
 		{"more than the quota", func(r *lease.Request) { r.GPUs = 4 }, lease.Usage{}, ErrQuota, false, "service render: 120 MiB is more than its whole quota of 100 MiB"},
 		{"more slots than the quota", func(r *lease.Request) { r.Slots = 5 }, lease.Usage{}, ErrQuota, false, "service render: 5 slots are more than its whole quota of 4"},
+		{"the whole quota", func(r *lease.Request) { r.GPUs, r.Memory, r.Slots = 2, 50, 2 }, lease.Usage{}, nil, false, ""},
 		{"over the quota once raised", func(r *lease.Request) { r.Memory = 1 }, lease.Usage{Memory: 90, Slots: 0}, ErrQuota, true, "service render: 90 MiB of its quota of 100 MiB are in use, and the request is for 20 MiB"},
 	}
 	for _, c := range cases {
@@ -71,8 +72,8 @@ func TestAdmit(t *testing.T) {
 			}
 		})
 	}
-	if got, _ := Admit(render, base, lease.Usage{}); got.Priority != 3 || got.Raised {
-		t.Errorf("priority %d, raised %v", got.Priority, got.Raised)
+	if got, _ := Admit(render, base, lease.Usage{}); got.Priority != 3 || got.Raised || got.Least != 20 {
+		t.Errorf("priority %d, raised %v, at least %v", got.Priority, got.Raised, got.Least)
 	}
 	if got, err := Admit(Service{}, base, lease.Usage{Memory: 1 << 40, Slots: 99}); err != nil || !reflect.DeepEqual(got, base) {
 		t.Errorf("without settings: %+v, %v", got, err)
@@ -99,8 +100,10 @@ func TestPriority(t *testing.T) {
 	if got := WithoutPrecedence(lease.Request{Priority: 7}); got.Priority != 0 || got.Note == "" {
 		t.Errorf("without precedence: %+v", got)
 	}
-	if got := WithoutPrecedence(lease.Request{Priority: -7}); got.Priority != -7 || got.Note != "" {
-		t.Errorf("without precedence: %+v", got)
+	for _, low := range []int{0, -7} {
+		if got := WithoutPrecedence(lease.Request{Priority: low}); got.Priority != low || got.Note != "" {
+			t.Errorf("without precedence: %+v", got)
+		}
 	}
 }
 

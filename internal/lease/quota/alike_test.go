@@ -11,7 +11,7 @@ func TestNamesThatLookLikeAConfiguredOne(t *testing.T) {
 	s := Settings{Services: services, Alike: Alike(services)}
 	for asked, like := range map[string]string{
 		"": "", "embedder": "", "llm-70b": "", "Modem": "", "pair-a": "", "pair-A": "", // their own
-		"embedders": "", "embed-der": "", "embed der": "", "llm-7b": "", "reranker": "", "模型": "", "größe": "", "модель": "", "llm-70": "",
+		"embedders": "", "embed-der": "", "embed der": "", "llm-7b": "", "reranker": "", "模型": "", "größe": "", "embedder模型": "", "модель": "", "llm-70": "",
 
 		"Embedder": "embedder", "EMBEDDER": "embedder", "modem": "Modem", "LLM_70B": "llm-70b",
 		"embеdder": "embedder", // Cyrillic е

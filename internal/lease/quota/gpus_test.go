@@ -31,6 +31,7 @@ func TestGPUs(t *testing.T) {
 	}{
 		{"one more", lease.Request{Holder: ada, GPUs: 1}, true, false},
 		{"two more", lease.Request{Holder: ada, GPUs: 2}, false, true},
+		{"all that is ever allowed", lease.Request{Holder: ada, GPUs: 3}, false, true},
 		{"more than ever", lease.Request{Holder: ada, GPUs: 4}, false, false},
 		{"a child", lease.Request{Holder: ada, GPUs: 2, Parent: "a"}, true, false},
 		{"somebody else", lease.Request{Holder: lease.Holder{UID: 1001}, GPUs: 3}, true, false},
@@ -39,6 +40,24 @@ func TestGPUs(t *testing.T) {
 		limit := (*LimitError)(nil)
 		if errors.As(err, &limit) == c.fine || limit != nil && limit.Later != c.later {
 			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// Who has as many leases as one user may have is told so; that a group has them is nothing
+// that the user can change alone.
+func TestWhoseLimitIsReached(t *testing.T) {
+	one := lease.Limit[int]{Opt: gpu.Some(0), Source: "users.ada"}
+	for name, c := range map[string]struct {
+		limits lease.Limits
+		want   error
+	}{
+		"leases of the user":  {lease.Limits{Leases: one}, ErrCrowded},
+		"slots of the user":   {lease.Limits{Slots: one}, ErrLimit},
+		"leases of the group": {lease.Limits{Together: []lease.Together{{Group: "staff", Leases: one.Opt}}}, ErrLimit},
+	} {
+		if err := Within(lease.New(), &c.limits, lease.Holder{UID: 1000}, lease.Usage{Slots: 1}, 1); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -19,7 +20,7 @@ func rules() *Rules {
 		Named: map[string]User{"token:ci": {"token:ci", Configured{Leases: gpu.Some(0)}}},
 		Groups: map[int]Group{
 			100: {"students", Configured{Memory: gpu.Some(gpu.MiB(20)), Leases: gpu.Some(2), NamedLeases: "false", Service: "teaching"}, Together{Slots: gpu.Some(9)}},
-			200: {"staff", Configured{Memory: gpu.Some(gpu.MiB(500)), NamedLeases: "true", LongestTime: gpu.Some(time.Hour)}, Together{}},
+			200: {"staff", Configured{Memory: gpu.Some(gpu.MiB(500)), NamedLeases: "true", LongestTime: gpu.Some(time.Hour), Service: "science"}, Together{}},
 		},
 	}
 }
@@ -44,11 +45,11 @@ func TestOf(t *testing.T) {
 	}{
 		{"anybody", of(9), 100, "users.default", 4, 1024, "default", true, "everybody"},
 		{"a user with an entry", of(1), 10, "users.alice", 4, 1024, "default", false, "everybody"},
-		{"and in groups", of(1, 100, 200), 10, "users.alice", 4, 2, "groups.students", false, "teaching"},
+		{"and in groups", of(1, 100, 200), 10, "users.alice", 4, 2, "groups.students", false, "science"},
 		{"a student", of(9, 5, 100), 20, "groups.students", 4, 2, "groups.students", false, "teaching"},
-		{"staff", of(9, 200), 500, "groups.staff", 4, 1024, "default", true, "everybody"},
-		{"in two groups", of(9, 100, 200), 500, "groups.staff", 4, 2, "groups.students", true, "teaching"},
-		{"the other way round", of(9, 200, 100), 500, "groups.staff", 4, 2, "groups.students", true, "teaching"},
+		{"staff", of(9, 200), 500, "groups.staff", 4, 1024, "default", true, "science"},
+		{"in two groups", of(9, 100, 200), 500, "groups.staff", 4, 2, "groups.students", true, "science"},
+		{"the other way round", of(9, 200, 100), 500, "groups.staff", 4, 2, "groups.students", true, "science"},
 		{"in groups that nobody knows", lease.Subject{Owner: lease.Owner{UID: 9}}, 20, "groups.students", 4, 2, "groups.students", false, "everybody"},
 		{"a token", lease.Subject{Owner: lease.Owner{UID: lease.NoUID, User: "token:ci"}}, 100, "users.default", 4, 0, "users.token:ci", true, "everybody"},
 	} {
@@ -59,8 +60,8 @@ func TestOf(t *testing.T) {
 			t.Errorf("%s: %+v", c.who, l)
 		}
 	}
-	if l := rules().Of(of(9, 100)); len(l.Together) != 1 || l.Together[0].Slots.Or(0) != 9 || l.Uncertain || l.Connections.Or(0) != Connections {
-		t.Errorf("a student has %+v together", l.Together)
+	if l := rules().Of(of(9, 100)); len(l.Together) != 1 || l.Together[0].Slots.Or(0) != 9 || l.Uncertain || l.Connections.Or(0) != Connections || !slices.Equal(l.Groups, []string{"students"}) {
+		t.Errorf("a student of %v has %+v together", l.Groups, l.Together)
 	}
 	if l := rules().Of(lease.Subject{Owner: lease.Owner{UID: 9}}); !l.Uncertain || l.LongestTime.Or(0) != time.Hour {
 		t.Error("somebody whose groups are not known gets leases beside the limits of a group")
@@ -70,7 +71,49 @@ func TestOf(t *testing.T) {
 	}
 }
 
+// Each limit comes from its own setting, and of two groups the one that allows more counts.
+func TestEveryLimit(t *testing.T) {
+	all := func(n int) Configured {
+		of, lasts := gpu.Some(n), gpu.Some(time.Duration(n)*time.Second)
+		return Configured{
+			Memory: gpu.Some(gpu.MiB(n)), Slots: of, Leases: of, Waiting: of, GPUs: of, RunningJobs: of, WaitingJobs: of, Connections: of, Streams: of,
+			LongestWait: lasts, LongestTTL: lasts, LongestTime: lasts, Calls: gpu.Some(float64(n)),
+		}
+	}
+	r := &Rules{Default: all(7), Groups: map[int]Group{1: {"a", all(8), Together{}}, 2: {"b", all(9), Together{}}}}
+	for name, c := range map[string]struct {
+		of   lease.Subject
+		want int
+	}{
+		"anybody":       {of(5), 7},
+		"in a group":    {of(5, 1), 8},
+		"in two groups": {of(5, 1, 2), 9},
+		"in which?":     {lease.Subject{Owner: lease.Owner{UID: 5}}, 7},
+	} {
+		l := r.Of(c.of)
+		got := all(0)
+		got.Memory, got.Slots, got.Leases, got.Waiting, got.GPUs = l.Memory.Opt, l.Slots.Opt, l.Leases.Opt, l.Waiting.Opt, l.GPUs.Opt
+		got.RunningJobs, got.WaitingJobs, got.Connections, got.Streams = l.RunningJobs.Opt, l.WaitingJobs.Opt, l.Connections.Opt, l.Streams.Opt
+		got.LongestWait, got.LongestTTL, got.LongestTime, got.Calls = l.LongestWait.Opt, l.LongestTTL.Opt, l.LongestTime.Opt, l.Calls.Opt
+		if got != all(c.want) || l.Uncertain {
+			t.Errorf("%s: %+v, want %d of each", name, got, c.want)
+		}
+	}
+	if new(Rules).Grouped() || !r.Grouped() {
+		t.Error("it matters which groups a user is in without any, or does not with some")
+	}
+}
+
 func TestMostConnections(t *testing.T) {
+	few := Configured{Connections: gpu.Some(7)}
+	for name, r := range map[string]Rules{
+		"of everybody":          {Default: few},
+		"of a user and a group": {Users: map[int]User{1: {"alice", few}}, Groups: map[int]Group{100: {Name: "students"}}},
+	} {
+		if n := r.MostConnections(of(1)); n != 7 {
+			t.Errorf("%s: %d", name, n)
+		}
+	}
 	if n := new(Rules).MostConnections(of(1)); n != Connections {
 		t.Errorf("without rules: %d", n)
 	}
