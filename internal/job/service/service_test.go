@@ -123,6 +123,7 @@ func TestReview(t *testing.T) {
 		"default":                    {Life{State: Away, Sent: true}, Situation{Spec: def, Quiet: true}, Want, "", time.Time{}},
 		"default, others are asked":  {Life{State: Away, Sent: true}, Situation{Spec: def}, "", "", time.Time{}},
 		"default does not idle":      {Life{State: Serving, Since: ago(time.Hour), Instance: i}, Situation{Spec: def, Known: true, Quiet: true}, "", "", time.Time{}},
+		"failed, nobody asks":        {Life{State: Failed, Failure: failed}, Situation{Spec: onDemand}, "", "", time.Time{}},
 		"failed, rests":              {Life{State: Failed, Failure: failed}, Situation{Spec: onDemand, Waiting: 1}, "", "", failed.Next},
 		"failed, has rested":         {Life{State: Failed, Failure: &api.ServiceFailure{Next: now}}, Situation{Spec: onDemand, Waiting: 1}, Want, "", time.Time{}},
 		"comes for somebody":         {Life{State: Starting, Instance: i}, Situation{Spec: onDemand, Waiting: 1, Known: true}, "", "", time.Time{}},
@@ -184,6 +185,7 @@ func TestChoose(t *testing.T) {
 		"park":                           {Spec{Away: Park}, h200, nil, nil, Park, "settings"},
 		"park, which cannot be":          {Spec{Away: Park}, h200, full, nil, Stop, "full"},
 		"sleep that cannot be":           {Spec{Away: Sleep}, h200, nil, nil, Stop, "no calls"},
+		"sleep without a way back":       {Spec{Away: Sleep, Sleep: calls}, h200, nil, nil, Stop, "no calls"},
 		"stop":                           {Spec{Away: Stop}, sleepy, nil, nil, Stop, "settings"},
 		"nothing said, nothing possible": {Spec{}, h200, full, nil, Stop, ""},
 	} {
@@ -232,6 +234,47 @@ func TestRest(t *testing.T) {
 		if l.Enter(Failed, []Act{Release}, now.Add(ready)); l.Failure.Count != want || l.Failure.Why != "it died" || !l.Failure.Next.Equal(now.Add(ready+Rest(want))) || l.Instance != nil {
 			t.Errorf("ready for %v, it has failed %+v", ready, l.Failure)
 		}
+		if !l.Failure.At.Equal(now) || !slices.Equal(l.Failure.Log, []string{"x"}) || l.Why != "it died" {
+			t.Errorf("ready for %v, it failed because %s: %+v", ready, l.Why, l.Failure)
+		}
+	}
+	l := Life{State: Waiting, Why: "no room", Called: now, GPU: "g"}
+	if l.Enter(Failed, nil, now); l.Failure.Why != "no room" || !l.Called.IsZero() || l.GPU != "" {
+		t.Errorf("it was refused: %+v, %+v", l, l.Failure)
+	}
+}
+
+// A service has a new epoch whenever it comes, and when it opens after it was closed, because
+// a closed one never opens again.
+func TestEpochs(t *testing.T) {
+	for _, c := range []struct {
+		from, to State
+		acts     []Act
+		is       bool
+	}{
+		{Waiting, Starting, []Act{Launch}, true},
+		{Starting, Starting, []Act{Probe}, false},
+		{Starting, Serving, []Act{Open}, false},
+		{Serving, Closing, []Act{Close}, false},
+		{Closing, Serving, []Act{Open}, true},
+		{Closing, Leaving, []Act{DoPark}, false},
+		{Parked, Returning, []Act{Resume}, true},
+		{Returning, Returning, []Act{Withdraw}, false},
+	} {
+		l := Life{State: c.from, Since: now, Epoch: 7, Instance: &Instance{}}
+		if l.Enter(c.to, c.acts, now); (l.Epoch == 8) != c.is || l.Epoch < 7 || l.Epoch > 8 {
+			t.Errorf("from %s to %s: epoch %d after 7", c.from, c.to, l.Epoch)
+		}
+	}
+}
+
+// Only a service that is to start again is called when its program has ended.
+func TestAgain(t *testing.T) {
+	for again, want := range map[string]time.Time{"": {}, "its settings have changed": now} {
+		l := Life{State: Leaving, Since: now, Again: again, Instance: &Instance{}}
+		if l.Enter(Away, []Act{Release}, now); !l.Called.Equal(want) || l.Again != "" {
+			t.Errorf("%q: it is called at %v, and again because of %q", again, l.Called, l.Again)
+		}
 	}
 }
 
@@ -252,6 +295,9 @@ func TestTold(t *testing.T) {
 	}
 	if told := ForFronts(&Life{State: Away}, "a", nil); told.Name != "a" || told.State != "away" {
 		t.Errorf("of one in no settings, it is told %+v", told)
+	}
+	if told := ForFronts(&Life{State: Leaving, Instance: &Instance{Spec: s}}, "a", nil); !slices.Equal(told.Models, s.Models) {
+		t.Errorf("of one that leaves and is in no settings any more, it is told %+v", told)
 	}
 }
 

@@ -57,6 +57,12 @@ func TestUsesAreBounded(t *testing.T) {
 	if u = u.Charge([]Used{{"a", 1, 1000 * time.Hour}}, dawn); u.Of["a"] != 1 {
 		t.Errorf("a has %v of the machine", u.Of["a"])
 	}
+	if least := (Uses{At: dawn, Of: map[string]float64{"b": leastUse}}).Charge(nil, dawn); len(least.Of) != 1 {
+		t.Error("the least use that counts is forgotten")
+	}
+	if share, _ := (Uses{At: dawn, Of: map[string]float64{"b": smallUse}}).Place([]string{"b"}, dawn); share == 0 {
+		t.Error("the least use that gives a place gives none")
+	}
 	var list []Used
 	for i := range 2 * mostUses {
 		list = append(list, Used{fmt.Sprint("c", i), 0.1, time.Second * time.Duration(10+i)})

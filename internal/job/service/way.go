@@ -60,7 +60,7 @@ func Choose(s *Spec, took *api.ServiceTimes, unparkable error, failed map[Way]ti
 		case barred[way] != "":
 			why = barred[way]
 		case now.Before(failed[way].Add(avoidFor)):
-			why = "to " + string(way) + " it failed a short time ago"
+			// it failed a short time ago
 		case times[way][0].Count == 0 || times[way][1].Count == 0:
 			return way, "nobody knows yet how long that takes"
 		case switching < least:

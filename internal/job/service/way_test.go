@@ -19,7 +19,8 @@ func TestSwitching(t *testing.T) {
 	}{
 		{Auto, api.ServiceTimes{}, 0},
 		{Auto, api.ServiceTimes{Start: took(9)}, 9 * time.Second},
-		{Park, api.ServiceTimes{Start: took(9), Park: took(1)}, 9 * time.Second}, // it has not come back yet
+		{Park, api.ServiceTimes{Start: took(9), Park: took(1)}, 9 * time.Second},   // it has not come back yet
+		{Park, api.ServiceTimes{Start: took(9), Resume: took(1)}, 9 * time.Second}, // it has not left yet
 		{Auto, all, 2 * time.Second},
 		{Park, all, 5 * time.Second},
 		{Stop, all, 10 * time.Second},
