@@ -14,12 +14,17 @@ import (
 
 func TestIDs(t *testing.T) {
 	for text, want := range map[string]ID{
-		"train-17":        {Name: "train", Ref: Ref{Number: 17}},
-		"train-17.3":      {Name: "train", Ref: Ref{Number: 17, Task: 3, One: true}},
-		"train-17.0":      {Name: "train", Ref: Ref{Number: 17, One: true}},
-		"my-long.name-1":  {Name: "my-long.name", Ref: Ref{Number: 1}},
-		"a-2-3":           {Name: "a-2", Ref: Ref{Number: 3}},
-		"job-99999999999": {Name: "job", Ref: Ref{Number: 99999999999}},
+		"train-17":                             {Name: "train", Ref: Ref{Number: 17}},
+		"train-17.3":                           {Name: "train", Ref: Ref{Number: 17, Task: 3, One: true}},
+		"train-17.0":                           {Name: "train", Ref: Ref{Number: 17, One: true}},
+		"my-long.name-1":                       {Name: "my-long.name", Ref: Ref{Number: 1}},
+		"a-2-3":                                {Name: "a-2", Ref: Ref{Number: 3}},
+		"a-1":                                  {Name: "a", Ref: Ref{Number: 1}},
+		"zAZ09-1":                              {Name: "zAZ09", Ref: Ref{Number: 1}},
+		"job-999999999999999999":               {Name: "job", Ref: Ref{Number: 999999999999999999}},
+		"train-1.1000000000":                   {Name: "train", Ref: Ref{Number: 1, Task: MostNumber, One: true}},
+		strings.Repeat("a", NameLength) + "-1": {Name: strings.Repeat("a", NameLength), Ref: Ref{Number: 1}},
+		"job-99999999999":                      {Name: "job", Ref: Ref{Number: 99999999999}},
 	} {
 		got, err := ParseID(text)
 		if err != nil || got != want || got.String() != text {
@@ -27,7 +32,7 @@ func TestIDs(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "train", "-17", "train-", "train-x", "train-017", "train-0", "train-17.", "train-17.03", "train-17.x", "train-17.1.2",
-		"tr ain-1", "../x-1", "train-1/2", "-train-1", "train-9999999999999999999", "ü-1", "train-+1", "train-1.2000000000", strings.Repeat("a", 65) + "-1"} {
+		"tr ain-1", "../x-1", "train-1/2", "-train-1", "train-9999999999999999999", "train-1000000000000000000", "ü-1", "train-+1", "train-1.2000000000", strings.Repeat("a", 65) + "-1"} {
 		if got, err := ParseID(text); err == nil {
 			t.Errorf("%q is %+v", text, got)
 		}
@@ -45,6 +50,9 @@ func TestArrays(t *testing.T) {
 		{"0-100:25%2", []int{0, 25, 50, 75, 100}, 2},
 		{"0-9:4,100", []int{0, 4, 8, 100}, 0},
 		{"5", []int{5}, 0},
+		{"1-9:4", []int{1, 5, 9}, 0},
+		{"1-3%100000", []int{1, 2, 3}, MostTasks},
+		{"0-1000000000:1000000000", []int{0, MostNumber}, 0},
 	} {
 		a, most, err := ParseArray(c.text)
 		if err != nil || most != c.most {
@@ -113,6 +121,15 @@ func TestSweep(t *testing.T) {
 	}
 	if !slices.Equal(all, want) {
 		t.Errorf("the tasks are\n%s\nwant\n%s", strings.Join(all, "\n"), strings.Join(want, "\n"))
+	}
+	for _, number := range []int{0, 7} {
+		if _, known := s.TaskIndex(number); known {
+			t.Errorf("it has a task %d", number)
+		}
+	}
+	shell := Spec{Command: []string{"{bs}", "${bs}"}, Params: s.Params}
+	if got, want := shell.LongestCommand(), len("128${bs}"); got != want {
+		t.Errorf("with a variable of a shell the longest command has %d bytes, want %d", got, want)
 	}
 	if got := s.LongestCommand(); got != longest {
 		t.Errorf("the longest command has %d bytes, want %d", got, longest)

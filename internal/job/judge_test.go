@@ -35,6 +35,7 @@ func TestJudge(t *testing.T) {
 		{"success", Spec{Retry: 3}, began, ended(func(o *Outcome) { o.Exit = gpu.Some(0) }), Succeed, "", ""},
 		{"exit code", Spec{}, began, ended(func(o *Outcome) { o.Exit = gpu.Some(3) }), Fail, ByExitCode, "exit code 3 after 45 min"},
 		{"signal", Spec{}, began, ended(func(o *Outcome) { o.Exit, o.Signal = gpu.Some(139), "SEGV" }), Fail, BySignal, "ended by signal SEGV after 45 min"},
+		{"it began at last", Spec{}, Task{State: Running, Vain: 3}, ended(func(*Outcome) {}), Fail, ByExitCode, "exit code 1"},
 		{"retry", Spec{Retry: 2}, began, ended(func(*Outcome) {}), Retry, ByExitCode, "exit code 1 after 45 min; retry 1 of 2"},
 		{"the last retry", Spec{Retry: 2}, Task{State: Running, Failures: 1}, ended(func(*Outcome) {}), Retry, ByExitCode, "exit code 1; retry 2 of 2"},
 		{"no retry left", Spec{Retry: 2}, Task{State: Running, Failures: 2}, ended(func(*Outcome) {}), Fail, ByExitCode, "exit code 1"},
@@ -79,6 +80,9 @@ func TestJudge(t *testing.T) {
 		if event != c.want || after.Code != c.code || after.Cause != c.words {
 			t.Errorf("%s: %s because of %s: %s\nwant %s because of %s: %s", c.name, event, after.Code, after.Cause, c.want, c.code, c.words)
 		}
+		if c.o.Known && after.Exit != c.o.Exit || c.o.Began && after.Vain != 0 {
+			t.Errorf("%s: it has exit code %v and began in vain %d times", c.name, after.Exit, after.Vain)
+		}
 		to, _, changes := Next(c.task.State, event)
 		if !changes {
 			t.Errorf("%s: a task that is %s does not take %s", c.name, c.task.State, event)
@@ -88,6 +92,24 @@ func TestJudge(t *testing.T) {
 		}
 		if to == Waiting && !after.NotBefore.After(noon) {
 			t.Errorf("%s: it runs again without a pause", c.name)
+		}
+	}
+}
+
+// Each repetition is counted as what it is, and all of them make the next pause longer.
+func TestRepetitionsCount(t *testing.T) {
+	for name, c := range map[string]struct {
+		task           Task
+		o              Outcome
+		requeues, vain int
+		pause          time.Duration
+	}{
+		"the second retry is for a device": {Task{State: Running, Failures: 1}, Outcome{Began: true, Known: true, Fault: "XID 79"}, 1, 0, 2 * time.Second},
+		"the third start in vain":          {Task{State: Starting, Vain: 2}, Outcome{Trouble: "no"}, 0, 3, 4 * time.Second},
+	} {
+		c.o.Time = noon
+		if _, after := Judge(&Spec{Retry: 2}, c.task, c.o); after.Requeues != c.requeues || after.Vain != c.vain || !after.NotBefore.Equal(noon.Add(c.pause)) {
+			t.Errorf("%s: %+v, want %d requeues, %d in vain and a pause of %v", name, after, c.requeues, c.vain, c.pause)
 		}
 	}
 }

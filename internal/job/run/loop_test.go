@@ -1,8 +1,10 @@
 package run
 
 import (
+	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/berth-gpu/berth/internal/when"
@@ -49,4 +51,26 @@ func TestTimersOfTwoClocks(t *testing.T) {
 	if !slices.Equal(came, []any{"first", "soon", "moved", "at that time"}) {
 		t.Errorf("these came: %q", came)
 	}
+}
+
+// A loop that waits for nothing wakes up for a message, and for a timer.
+func TestALoopWakesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var came []any
+		l := newLoop(func(message any) { came = append(came, message) })
+		ctx, stop := context.WithCancel(t.Context())
+		go l.run(ctx)
+		synctest.Wait()
+		l.Send("sent")
+		synctest.Wait()
+		if !slices.Equal(came, []any{"sent"}) {
+			t.Errorf("these came: %q", came)
+		}
+		l.After(time.Second, "due")
+		time.Sleep(time.Second)
+		if synctest.Wait(); !slices.Equal(came, []any{"sent", "due"}) {
+			t.Errorf("these came: %q", came)
+		}
+		stop()
+	})
 }
