@@ -66,9 +66,13 @@ func TestALoopWakesUp(t *testing.T) {
 		if !slices.Equal(came, []any{"sent"}) {
 			t.Errorf("these came: %q", came)
 		}
-		l.After(time.Second, "due")
+		due := l.After(time.Second, "due")
+		l.After(2*time.Second, "later")
 		time.Sleep(time.Second)
-		if synctest.Wait(); !slices.Equal(came, []any{"sent", "due"}) {
+		synctest.Wait()
+		l.Stop(due) // nothing happens: it has come
+		time.Sleep(time.Second)
+		if synctest.Wait(); !slices.Equal(came, []any{"sent", "due", "later"}) {
 			t.Errorf("these came: %q", came)
 		}
 		stop()

@@ -78,6 +78,12 @@ func TestTheTableIsWhole(t *testing.T) {
 			t.Errorf("a lease that ends in %s makes it %s", s, to)
 		}
 	}
+	for i, r := range table {
+		first := slices.IndexFunc(table, func(other row) bool { return other.in == r.in && other.on == r.on })
+		if to, acts, changes := Next(r.in, r.on, Facts{}); first == i && r.If == "" && (!changes || to != r.to || !slices.Equal(acts, r.do)) {
+			t.Errorf("%s in %s makes it %s, with %v", r.on, r.in, to, acts)
+		}
+	}
 	for _, e := range events() {
 		if !slices.ContainsFunc(table, func(r row) bool { return r.on == e }) {
 			t.Errorf("%s happens nowhere", e)
@@ -265,6 +271,47 @@ func TestEpochs(t *testing.T) {
 		if l.Enter(c.to, c.acts, now); (l.Epoch == 8) != c.is || l.Epoch < 7 || l.Epoch > 8 {
 			t.Errorf("from %s to %s: epoch %d after 7", c.from, c.to, l.Epoch)
 		}
+		since := now
+		if l.Enter(c.from, nil, now.Add(time.Second)); c.to != c.from {
+			since = now.Add(time.Second)
+		}
+		if l.State != c.from || !l.Since.Equal(since) {
+			t.Errorf("back in %s: %s since %v", c.from, l.State, l.Since)
+		}
+	}
+}
+
+// A service that was sent away for others or because it was idle comes only for somebody.
+func TestSent(t *testing.T) {
+	for _, c := range []struct {
+		from, to State
+		instance Instance
+		was, is  bool
+	}{
+		{Away, Waiting, Instance{}, true, false},
+		{Parked, Returning, Instance{}, true, false},
+		{Closing, Leaving, Instance{For: ForIdle}, false, true},
+		{Closing, Leaving, Instance{For: ForGood}, false, false},
+		{Starting, Leaving, Instance{Failed: true}, false, false},
+		{Serving, Parked, Instance{}, false, true},
+	} {
+		l := Life{State: c.from, Sent: c.was, Instance: &c.instance}
+		if l.Enter(c.to, nil, now); l.Sent != c.is {
+			t.Errorf("from %s to %s, for %q: %v", c.from, c.to, c.instance.For, l.Sent)
+		}
+	}
+}
+
+// A service that opens forgets why it left and who called it. If it was only closed, that was
+// no switch.
+func TestOpens(t *testing.T) {
+	for from, switches := range map[State]int{Starting: 6, Returning: 6, Closing: 5} {
+		i := Instance{For: ForIdle, ForWhom: "b", Way: Park, Cut: true, Port: 81}
+		l := Life{State: from, Called: now, GPU: "g", Failure: &api.ServiceFailure{}, Why: "why", Switches: 5, Instance: &i}
+		l.Enter(Serving, []Act{Open}, now)
+		if int(l.Switches) != switches || !l.Called.IsZero() || l.GPU+l.Why != "" || l.Failure != nil || i.For != "" || i.ForWhom != "" || i.Way != "" || i.Cut || i.Port != 81 {
+			t.Errorf("from %s: %+v, %+v", from, l, i)
+		}
 	}
 }
 
@@ -307,6 +354,16 @@ func TestWords(t *testing.T) {
 	list := []string{"serve", "--port=${PORT}", "$PORT"}
 	if got := i.Words(list); !slices.Equal(got, []string{"serve", "--port=81", "$PORT"}) || list[1] != "--port=${PORT}" {
 		t.Errorf("the words are %q", got)
+	}
+}
+
+// A service that has never failed, and one whose rest a person has ended, are restored too.
+func TestRestoredWithoutARest(t *testing.T) {
+	l := Life{Since: now}
+	l.Restore(now)
+	l.Failure = &api.ServiceFailure{At: now}
+	if l.Restore(now); !l.Failure.Next.IsZero() {
+		t.Errorf("it rests until %v", l.Failure.Next)
 	}
 }
 

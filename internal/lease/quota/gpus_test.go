@@ -44,20 +44,38 @@ func TestGPUs(t *testing.T) {
 	}
 }
 
-// Who has as many leases as one user may have is told so; that a group has them is nothing
-// that the user can change alone.
-func TestWhoseLimitIsReached(t *testing.T) {
-	one := lease.Limit[int]{Opt: gpu.Some(0), Source: "users.ada"}
-	for name, c := range map[string]struct {
+// What a user and a group have counts against what they may have, and only what a grant adds
+// to. Who has as many leases as one user may have is told so.
+func TestWithin(t *testing.T) {
+	b := lease.New()
+	b.SetCapacity("GPU-1", lease.Capacity{Total: 1000, MaxPipelines: 10, Usable: 10})
+	ada := lease.Holder{UID: 1000, User: "ada"}
+	r := lease.Request{ID: "a", Holder: ada, Binding: lease.ByName, GPUs: 1, Memory: 40, Slots: 2, Groups: []string{"staff"}, By: access.Daemon()}
+	if _, err := b.Apply(lease.Grant{Lease: r.Lease("GPU-1")}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	limits := func(memory gpu.MiB, slots, leases int) lease.Limits {
+		return lease.Limits{Memory: limitOf(gpu.Some(memory), ""), Slots: limitOf(gpu.Some(slots), ""), Leases: limitOf(gpu.Some(leases), "")}
+	}
+	few, none := limits(100, 4, 2), limits(0, 0, 0)
+	group := lease.Limits{Together: []lease.Together{{Group: "staff", Leases: gpu.Some(1)}}}
+	for _, c := range []struct {
+		name   string
 		limits lease.Limits
+		more   lease.Usage
+		leases int
 		want   error
 	}{
-		"leases of the user":  {lease.Limits{Leases: one}, ErrCrowded},
-		"slots of the user":   {lease.Limits{Slots: one}, ErrLimit},
-		"leases of the group": {lease.Limits{Together: []lease.Together{{Group: "staff", Leases: one.Opt}}}, ErrLimit},
+		{"without limits", lease.Limits{}, lease.Usage{Memory: 10, Slots: 1}, 1, nil},
+		{"all that is left", few, lease.Usage{Memory: 60, Slots: 2}, 1, nil},
+		{"more memory", few, lease.Usage{Memory: 61}, 1, ErrLimit},
+		{"more slots", few, lease.Usage{Slots: 3}, 1, ErrLimit},
+		{"more leases", few, lease.Usage{}, 2, ErrCrowded},
+		{"nothing, beyond the limits", none, lease.Usage{}, 0, nil},
+		{"more leases of a group", group, lease.Usage{}, 1, ErrLimit},
 	} {
-		if err := Within(lease.New(), &c.limits, lease.Holder{UID: 1000}, lease.Usage{Slots: 1}, 1); !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %v", name, err, c.want)
+		if err := Within(b, &c.limits, ada, c.more, c.leases); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
 	}
 }
