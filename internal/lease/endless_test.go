@@ -30,12 +30,25 @@ func TestEndlessSince(t *testing.T) {
 		fits := func(memory gpu.MiB, alone bool) bool {
 			return b.FitsBesideEndless(dev(0), Load{Memory: memory, Slots: 1}, alone)
 		}
-		if ends := !c.want.Known(); !fits(60, false) || fits(61, false) != ends || fits(1, true) != ends {
+		ends := !c.want.Known()
+		if c.r.Endless() == ends || b.FitsBesideEndless(dev(0), Load{Slots: 8}, false) != ends {
+			t.Errorf("%s: its request is endless: %v", name, c.r.Endless())
+		}
+		if !fits(60, false) || fits(61, false) != ends || fits(1, true) != ends {
 			t.Errorf("%s: 60 MiB fit: %v, 61 MiB: %v, one that is alone: %v", name, fits(60, false), fits(61, false), fits(1, true))
 		}
 		apply(t, b, Release{Key: l.Key(), By: actor(alice())}, noon)
 		if !fits(100, true) || b.EndlessSince(dev(0)).Known() {
 			t.Errorf("%s: it counts after its end", name)
 		}
+	}
+	b := newBook(t, roomy)
+	l := grant(t, b, &Request{ID: "alone", Holder: alice(), Memory: 1, Slots: 1, Binding: ByName, Terms: Terms{Exclusive: true}}, dev(0))
+	if b.FitsBesideEndless(dev(0), Load{Memory: 1}, false) {
+		t.Error("something fits beside a lease that is alone for ever")
+	}
+	apply(t, b, Release{Key: l.Key(), By: actor(alice())}, noon)
+	if !b.FitsBesideEndless(dev(0), Load{Memory: 1}, true) {
+		t.Error("a lease that is alone counts after its end")
 	}
 }
