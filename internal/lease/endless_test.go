@@ -51,4 +51,8 @@ func TestEndlessSince(t *testing.T) {
 	if !b.FitsBesideEndless(dev(0), Load{Memory: 1}, true) {
 		t.Error("a lease that is alone counts after its end")
 	}
+	b.ObserveForeign(dev(0), 10)
+	if !b.FitsBesideForeign(dev(0), Load{Memory: 90}) || b.FitsBesideForeign(dev(0), Load{Memory: 91}) {
+		t.Error("beside 10 MiB of others fit not exactly 90")
+	}
 }
