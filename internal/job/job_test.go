@@ -32,7 +32,8 @@ func TestIDs(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "train", "-17", "train-", "train-x", "train-017", "train-0", "train-17.", "train-17.03", "train-17.x", "train-17.1.2",
-		"tr ain-1", "../x-1", "train-1/2", "-train-1", "train-9999999999999999999", "train-1000000000000000000", "ü-1", "train-+1", "train-1.2000000000", strings.Repeat("a", 65) + "-1"} {
+		"tr ain-1", "../x-1", "train-1/2", "-train-1", "train-9999999999999999999", "train-1000000000000000000",
+		"ü-1", "train-+1", "train-1.2000000000", strings.Repeat("a", 65) + "-1"} {
 		if got, err := ParseID(text); err == nil {
 			t.Errorf("%q is %+v", text, got)
 		}

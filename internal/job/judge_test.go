@@ -108,7 +108,8 @@ func TestRepetitionsCount(t *testing.T) {
 		"the third start in vain":          {Task{State: Starting, Vain: 2}, Outcome{Trouble: "no"}, 0, 3, 4 * time.Second},
 	} {
 		c.o.Time = noon
-		if _, after := Judge(&Spec{Retry: 2}, c.task, c.o); after.Requeues != c.requeues || after.Vain != c.vain || !after.NotBefore.Equal(noon.Add(c.pause)) {
+		_, after := Judge(&Spec{Retry: 2}, c.task, c.o)
+		if after.Requeues != c.requeues || after.Vain != c.vain || !after.NotBefore.Equal(noon.Add(c.pause)) {
 			t.Errorf("%s: %+v, want %d requeues, %d in vain and a pause of %v", name, after, c.requeues, c.vain, c.pause)
 		}
 	}

@@ -168,7 +168,8 @@ func TestRefusals(t *testing.T) {
 	if err := refused(t, b, Renew{Key: only(b, "ttl"), Fence: 1, By: by}, noon.Add(time.Minute)); !errors.Is(err, ErrExpired) {
 		t.Errorf("renew what is over but still there: %v", err)
 	}
-	if e := apply(t, b, Renew{Key: only(b, "ttl"), By: by, TTL: time.Hour}, noon); e.After.TTL != time.Hour || !e.After.Expires.Equal(noon.Add(time.Hour)) {
+	e := apply(t, b, Renew{Key: only(b, "ttl"), By: by, TTL: time.Hour}, noon)
+	if e.After.TTL != time.Hour || !e.After.Expires.Equal(noon.Add(time.Hour)) {
 		t.Errorf("renewed for an hour: %+v", e.After)
 	}
 	apply(t, b, Release{Key: only(b, "ttl"), Fence: 1, By: by}, noon.Add(time.Minute))

@@ -60,7 +60,8 @@ func TestDetachedLeaseExpiresUnlessItIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l := e.After; l.Binding != ByTTL || !l.Expires.Equal(exit.Add(DetachedTTL)) || l.Fence != granted.Fence || l.EnforcedBy != "none" || l.Note == "" || e.Why == "" {
+	if l := e.After; l.Binding != ByTTL || !l.Expires.Equal(exit.Add(DetachedTTL)) || l.Fence != granted.Fence ||
+		l.EnforcedBy != "none" || l.Note == "" || e.Why == "" {
 		t.Errorf("it is %+v", l)
 	}
 	late := exit.Add(DetachedTTL + time.Hour) // the daemon was away

@@ -127,7 +127,8 @@ func TestAmbiguousNames(t *testing.T) {
 		}
 		found = append(found, k)
 	}
-	own := &Request{ID: "train", Holder: Holder{User: "root", UID: 0}, GPUs: 1, Memory: 1, Binding: ByName, Requested: noon, Deadline: noon.Add(time.Hour)}
+	own := &Request{ID: "train", Holder: Holder{User: "root", UID: 0}, GPUs: 1, Memory: 1, Binding: ByName}
+	own.Requested, own.Deadline = noon, noon.Add(time.Hour)
 	apply(t, b, Ask{own}, noon)
 	for fence, want := range map[uint64]int{0: 0, 1: 1001} {
 		if k, err := b.Seek(&root, access.Release, Name{ID: "train"}, fence); err != nil || k.UID != want {

@@ -48,7 +48,8 @@ func TestNotices(t *testing.T) {
 			t.Errorf("%T: told %v, the rest later %v; want %q", c.change, told, later, c.text)
 		}
 		event := n.Whole()
-		if rest := fmt.Sprintf("%s of %s on %s, %v", event.Code, event.By.User, event.GPU, event.Data); event.Text != c.text || rest != c.rest {
+		rest := fmt.Sprintf("%s of %s on %s, %v", event.Code, event.By.User, event.GPU, event.Data)
+		if event.Text != c.text || rest != c.rest {
 			t.Errorf("%T: %q, %s; want %q, %s", c.change, event.Text, rest, c.text, c.rest)
 		}
 		if c.spared != nil && event.Public != "job was revoked: heat; berth left processes alone that it may not signal here" {

@@ -39,7 +39,8 @@ func TestYields(t *testing.T) {
 		}
 	}
 	younger := older(func(w *placement.Want) { w.Since = at(600) })
-	p := placement.Pressure{Host: 1 << 20, Holdings: []placement.Holding{holding(1, 100, 600)}, Wants: []placement.Want{younger, younger, older()}}
+	p := placement.Pressure{Host: 1 << 20, Holdings: []placement.Holding{holding(1, 100, 600)}}
+	p.Wants = []placement.Want{younger, younger, older()}
 	if !park.NewYielding(at(700), p).Yields(parked) {
 		t.Error("one that waits for longer, behind two of a higher share: false")
 	}

@@ -309,7 +309,8 @@ func TestOpens(t *testing.T) {
 		i := Instance{For: ForIdle, ForWhom: "b", Way: Park, Cut: true, Port: 81}
 		l := Life{State: from, Called: now, GPU: "g", Failure: &api.ServiceFailure{}, Why: "why", Switches: 5, Instance: &i}
 		l.Enter(Serving, []Act{Open}, now)
-		if int(l.Switches) != switches || !l.Called.IsZero() || l.GPU+l.Why != "" || l.Failure != nil || i.For != "" || i.ForWhom != "" || i.Way != "" || i.Cut || i.Port != 81 {
+		if int(l.Switches) != switches || !l.Called.IsZero() || l.GPU+l.Why != "" || l.Failure != nil ||
+			i.For != "" || i.ForWhom != "" || i.Way != "" || i.Cut || i.Port != 81 {
 			t.Errorf("from %s: %+v, %+v", from, l, i)
 		}
 	}

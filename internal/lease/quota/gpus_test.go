@@ -50,7 +50,7 @@ func TestWithin(t *testing.T) {
 	b := lease.New()
 	b.SetCapacity("GPU-1", lease.Capacity{Total: 1000, MaxPipelines: 10, Usable: 10})
 	ada := lease.Holder{UID: 1000, User: "ada"}
-	r := lease.Request{ID: "a", Holder: ada, Binding: lease.ByName, GPUs: 1, Memory: 40, Slots: 2, Groups: []string{"staff"}, By: access.Daemon()}
+	r := lease.Request{ID: "a", Holder: ada, Binding: lease.ByName, GPUs: 1, Memory: 40, Slots: 2, Groups: []string{"staff"}}
 	if _, err := b.Apply(lease.Grant{Lease: r.Lease("GPU-1")}, time.Now()); err != nil {
 		t.Fatal(err)
 	}

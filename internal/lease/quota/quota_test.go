@@ -60,7 +60,8 @@ func TestOf(t *testing.T) {
 			t.Errorf("%s: %+v", c.who, l)
 		}
 	}
-	if l := rules().Of(of(9, 100)); len(l.Together) != 1 || l.Together[0].Slots.Or(0) != 9 || l.Uncertain || l.Connections.Or(0) != Connections || !slices.Equal(l.Groups, []string{"students"}) {
+	if l := rules().Of(of(9, 100)); len(l.Together) != 1 || l.Together[0].Slots.Or(0) != 9 || l.Uncertain || l.Connections.Or(0) != Connections ||
+		!slices.Equal(l.Groups, []string{"students"}) {
 		t.Errorf("a student of %v has %+v together", l.Groups, l.Together)
 	}
 	if l := rules().Of(lease.Subject{Owner: lease.Owner{UID: 9}}); !l.Uncertain || l.LongestTime.Or(0) != time.Hour {
