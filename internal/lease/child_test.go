@@ -29,11 +29,11 @@ func TestChildren(t *testing.T) {
 		{name: "beside its parent", child: Request{Memory: 4}, change: func(b *Book) { b.Observe(only(b, "run"), dev(0), 3) }, available: 0},
 		{name: "on a device that is full", child: Request{Memory: 6}, change: func(b *Book) { b.ObserveForeign(dev(0), 9) }, split: true, available: -5},
 		{name: "of another user", child: Request{Holder: Holder{User: "bob", UID: 2}}, available: 4, want: ErrParent},
-		{name: "of a lease that is parked", change: func(b *Book) { apply(t, b, Park{Key: only(b, "run"), By: actor(ann)}, noon) }, available: 10, want: ErrParent},
+		{name: "of a lease that is parked", change: func(b *Book) { apply(t, b, Park{Key: only(b, "run"), By: actor(ann)}, noon) }, available: 10, want: ErrParent, says: "it is parked"},
 		{name: "of a lease that is cancelled", change: func(b *Book) {
 			apply(t, b, Cancel{Key: only(b, "run"), By: actor(ann), Why: "enough"}, noon)
 		}, available: 4, want: ErrParent, says: "enough"},
-		{name: "of nobody", child: Request{Parent: "gone"}, available: 4, want: ErrParent},
+		{name: "of nobody", child: Request{Parent: "gone"}, available: 4, want: ErrParent, says: "no lease with that id"},
 		{name: "with a parent that cannot be printed", child: Request{Parent: "a\nb"}, available: 4, want: errFields},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -29,6 +29,7 @@ func TestResize(t *testing.T) {
 		{name: "below nothing", memory: -1, available: 6, want: errFields},
 		{name: "watched", enforced: "watchdog", memory: 6, available: 4},
 		{name: "started with caps", enforced: "framework", memory: 6, available: 4},
+		{name: "started with caps, the same", enforced: "framework", memory: 4, available: 6},
 		{name: "under MPS", enforced: "mps", memory: 2, available: 6, want: ErrEnforced},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -45,6 +46,12 @@ func TestResize(t *testing.T) {
 			}
 			if err == nil && (e.After.Parts[0].Memory != c.memory || e.Before.Parts[0].Memory != 4 || e.After.Fence != e.Before.Fence) {
 				t.Errorf("%+v became %+v", e.Before, e.After)
+			}
+			if err == nil && e.Takes() != (c.memory > 4) || !granted.Takes() {
+				t.Errorf("it takes something of a device: %v, and its grant: %v", e.Takes(), granted.Takes())
+			}
+			if err == nil && (e.After.Note == keepsLimit) != (c.enforced == "framework" && c.memory != 4) {
+				t.Errorf("its note is %q", e.After.Note)
 			}
 			if sum, _ := b.Sum(dev(0)); sum.Available() != c.available {
 				t.Errorf("%s are available, want %s", sum.Available(), c.available)
