@@ -20,6 +20,7 @@ import (
 
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/config"
+	"github.com/berth-gpu/berth/internal/process/launch"
 	"github.com/spf13/pflag"
 )
 
@@ -142,8 +143,8 @@ type Checker func(s *config.Settings, warn func(string)) error
 // OwnEnviron returns variables without those of the job and the lease that this command
 // runs under, which are not those of a new job.
 func OwnEnviron(environ []string) []string {
-	return slices.DeleteFunc(slices.Clone(environ), func(variable string) bool {
+	return slices.DeleteFunc(launch.Outside(environ), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
-		return slices.Contains([]string{"BERTH_JOB", "BERTH_TASK", "BERTH_LEASE", "BERTH_FENCE", "BERTH_MINDER"}, name) || strings.HasPrefix(name, "BERTH_PARAM_")
+		return slices.Contains([]string{"BERTH_JOB", "BERTH_TASK", "BERTH_MINDER"}, name) || strings.HasPrefix(name, "BERTH_PARAM_")
 	})
 }

@@ -109,7 +109,7 @@ func TestSubmitAsks(t *testing.T) {
 	if err := os.WriteFile("run.sh", []byte("#!/bin/sh\n#BERTH --memory 2GiB --name fit\necho $1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	environ := []string{"HOME=/home/ada", "SECRET=x y", "BERTH_JOB=old-1", "BERTH_PARAM_lr=3", "BERTH_SOCKET=/s"}
+	environ := []string{"HOME=/home/ada", "SECRET=x y", "BERTH_JOB=old-1", "BERTH_PARAM_lr=3", "BERTH_SOCKET=/s", "BERTH_LEASE=small", "BERTH_FENCE=3", "CUPY_GPU_MEMORY_LIMIT=7960788992"}
 	plain := `"directory":"` + folder + `","environment":["HOME=/home/ada","SECRET=x y","BERTH_SOCKET=/s"],"umask":18`
 	for _, c := range []struct{ line, want string }{
 		{"-- python train.py --lr {lr}", `{"command":["python","train.py","--lr","{lr}"],` + plain + `}`},

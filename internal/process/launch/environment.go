@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-gpu/berth/api"
 	"github.com/berth-gpu/berth/gpu"
+	"github.com/berth-gpu/berth/gpu/maker"
 )
 
 // The rungs of the ladder, strongest first, as enforced_by names them.
@@ -70,6 +71,25 @@ func Environment(l api.Lease, devices []gpu.Device, ladder Ladder, environ []str
 	}
 	e.separate(ladder, &receipt)
 	return e.list, receipt
+}
+
+// Outside returns an environment without what a launch set in it, if one did, for a program
+// that does not run under that lease: it would take those limits for the user's own.
+func Outside(environ []string) []string {
+	e := newEditor(environ)
+	if _, inside := e.get("BERTH_LEASE"); !inside {
+		return e.list
+	}
+	e.stripCaps()
+	for _, name := range []string{"BERTH_LEASE", "BERTH_FENCE", "BERTH_MEMORY_MB", "BERTH_CONTEXT_MB", "BERTH_GPUS", "BERTH_PARKABLE", isolationVariable} {
+		e.unset(name)
+	}
+	for _, m := range maker.All() {
+		for _, v := range m.Shows {
+			e.unset(v.Name)
+		}
+	}
+	return e.list
 }
 
 // memoryOf returns the memory of a lease on each of its devices. If the amounts differ,

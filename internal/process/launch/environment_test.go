@@ -312,6 +312,35 @@ func TestCapsStayWithinTheLease(t *testing.T) {
 	})
 }
 
+// What a program under a lease submits is held by its own lease alone.
+func TestOutsideTheLease(t *testing.T) {
+	own := []string{"HOME=/home/ada", "CUPY_GPU_MEMORY_LIMIT=5", "CUDA_VISIBLE_DEVICES=3"}
+	if got := Outside(own); !slices.Equal(got, own) {
+		t.Errorf("outside of every lease it changes to %q", got)
+	}
+	user := []string{"HOME=/home/ada", "PYTORCH_ALLOC_CONF=expandable_segments:True"}
+	big := leased(Framework, 100<<10, nvidia("GPU-b"))
+	want, _ := Environment(big.Lease, big.devices, Ladder{Context: 500}, user)
+	for _, by := range []string{MPS, Framework, Watchdog, None} {
+		small := leased(by, 8<<10, amd("GPU-5f"), nvidia("GPU-a"))
+		small.Parkable = true
+		inside, _ := Environment(small.Lease, small.devices, Ladder{Context: 500, MPS: "/run/mps", Compute: 30, Isolation: ByCgroup}, user)
+		got, _ := Environment(big.Lease, big.devices, Ladder{Context: 500}, Outside(inside))
+		got = slices.DeleteFunc(got, func(v string) bool { return strings.HasPrefix(v, "XLA_PYTHON_CLIENT_PREALLOCATE=") }) // a default, and no limit
+		if diff := cmp.Diff(asSet(want), asSet(got)); diff != "" {
+			t.Errorf("submitted under a lease enforced by %s: %s", by, diff)
+		}
+	}
+}
+
+func asSet(list []string) map[string]bool {
+	set := map[string]bool{}
+	for _, v := range list {
+		set[v] = true
+	}
+	return set
+}
+
 func TestTorchOptionsOfTheUserSurvive(t *testing.T) {
 	for conf, want := range map[string]string{
 		"":                           "per_process_memory_fraction:0.5",
