@@ -94,7 +94,8 @@ func isStale(name string) bool {
 func Save(path string, write func(io.Writer) error) error { return save(path, 0, write) }
 
 // SaveSecret does what Save does, for a file that only its owner may read, whatever the
-// mode of the present file is. The file is on disk when SaveSecret returns.
+// mode of the present file is. The file is on disk when SaveSecret returns. It writes to no
+// pipe and no device, behind which anybody may read.
 func SaveSecret(path string, write func(io.Writer) error) error {
 	if err := save(path, 0o600, write); err != nil {
 		return err
@@ -111,7 +112,11 @@ func save(path string, most fs.FileMode, write func(io.Writer) error) error {
 	if most != 0 && mode.IsRegular() {
 		mode = most
 	}
-	if !mode.IsRegular() {
+	switch {
+	case mode.IsRegular():
+	case most != 0:
+		return fmt.Errorf("%s is no regular file, and what reads it may be anybody's: name a file", path)
+	default:
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err != nil {
 			return err
@@ -134,7 +139,7 @@ func save(path string, most fs.FileMode, write func(io.Writer) error) error {
 }
 
 // target follows links, so that a link to a file stays one, and returns the mode of the
-// present file. A link that leads nowhere, or that somebody else may have laid as a trap, is
+// present file. A link that leads nowhere, or what somebody else may have laid as a trap, is
 // replaced itself. The mode of a new file depends on the user's umask.
 func target(path string) (string, fs.FileMode, error) {
 	at := path
@@ -150,8 +155,6 @@ func target(path string) (string, fs.FileMode, error) {
 			return "", 0, err
 		case info.IsDir():
 			return "", 0, fmt.Errorf("%s is a folder: name a file", path)
-		case info.Mode().Type() != fs.ModeSymlink:
-			return at, info.Mode(), nil
 		}
 		folder, err := filepath.EvalSymlinks(filepath.Dir(at))
 		if err != nil {
@@ -159,6 +162,9 @@ func target(path string) (string, fs.FileMode, error) {
 		}
 		if trap, err := isTrap(folder, info); trap || err != nil {
 			return at, 0o666, err
+		}
+		if info.Mode().Type() != fs.ModeSymlink {
+			return at, info.Mode(), nil
 		}
 		to, err := os.Readlink(at)
 		if err != nil {
@@ -171,15 +177,15 @@ func target(path string) (string, fs.FileMode, error) {
 	return "", 0, &fs.PathError{Op: "open", Path: path, Err: unix.ELOOP}
 }
 
-// isTrap reports whether another user than root put a link into a folder in which everybody
-// may make files, such as /tmp. The kernel opens no file by such a link, but tells where it
-// leads.
-func isTrap(folder string, link fs.FileInfo) (bool, error) {
+// isTrap reports whether another user than root put a link, a pipe or a file into a folder in
+// which everybody may make files, such as /tmp. The kernel opens no file by such a link, but
+// tells where it leads, and it opens such a pipe for whoever does not want to make a file.
+func isTrap(folder string, there fs.FileInfo) (bool, error) {
 	info, err := os.Stat(folder)
 	if err != nil {
 		return false, err
 	}
-	own, is := link.Sys().(*syscall.Stat_t)
+	own, is := there.Sys().(*syscall.Stat_t)
 	shared := info.Mode()&fs.ModeSticky != 0 && info.Mode().Perm()&0o002 != 0
 	return shared && is && own.Uid != 0 && int(own.Uid) != os.Geteuid(), nil
 }

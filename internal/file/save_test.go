@@ -6,7 +6,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestSaveLeavesTheOldOneWhenItFails(t *testing.T) {
@@ -90,6 +93,54 @@ func TestSaveAndLinks(t *testing.T) {
 		is, _ := os.ReadFile(link)
 		if err != nil || string(is) != "new" || (string(was) == "new") != c.follows {
 			t.Errorf("%s: the file holds %q, where the link led %q: %v", name, is, was, err)
+		}
+	}
+}
+
+// Nobody gets what is saved by a pipe or a file of theirs in a folder of everybody, and
+// what is secret goes into no pipe at all.
+func TestSaveAndTraps(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a pipe of another user")
+	}
+	pipe := func(path string) error { return unix.Mkfifo(path, 0o666) }
+	plain := func(path string) error { return os.WriteFile(path, nil, 0o600) }
+	for name, c := range map[string]struct {
+		lay    func(path string) error
+		owner  int
+		secret bool
+		want   string // of what is there afterwards
+	}{
+		"a pipe of another user":             {pipe, 4242, false, "-rw-r--r--"},
+		"a file of another user":             {plain, 4242, false, "-rw-r--r--"},
+		"a secret for a pipe of another one": {pipe, 4242, true, "-rw-------"},
+		"a secret for a file of another one": {plain, 4242, true, "-rw-------"},
+		"a secret for one's own pipe":        {pipe, 0, true, "prw-rw-rw-"},
+	} {
+		folder := filepath.Join(t.TempDir(), "shared")
+		path := filepath.Join(folder, "report.html")
+		if err := errors.Join(os.Mkdir(folder, 0o700), os.Chmod(folder, os.ModeSticky|0o777), c.lay(path), os.Lchown(path, c.owner, -1), os.Chmod(path, 0o666)); err != nil {
+			t.Fatal(err)
+		}
+		reader, err := os.OpenFile(path, os.O_RDWR, 0) // with it, a writer is not held up
+		if err != nil {
+			t.Fatal(err)
+		}
+		save := Save
+		if c.secret {
+			save = SaveSecret
+		}
+		err = save(path, func(w io.Writer) error {
+			_, err := io.WriteString(w, "new")
+			return err
+		})
+		_ = reader.Close()
+		info, other := os.Lstat(path)
+		if other != nil || info.Mode().String() != c.want || (err != nil) != (c.want[0] == 'p') {
+			t.Errorf("%s: it is %v: %v, %v", name, info.Mode(), err, other)
+		}
+		if own := info.Sys().(*syscall.Stat_t).Uid; own != 0 {
+			t.Errorf("%s: it belongs to %d", name, own)
 		}
 	}
 }
