@@ -220,6 +220,31 @@ func TestWhatMayHaveBeenGranted(t *testing.T) {
 	}
 }
 
+// A run of a plan that waits keeps its id, and with it its place. Without an id, another
+// request would be for other leases.
+func TestAskingAgainForARun(t *testing.T) {
+	for id, want := range map[string][]string{
+		"well-1": {"/api/plans/run well-1", "/api/plans/run?repeated=true well-1", "/api/plans/run?repeated=true well-1"},
+		"":       {"/api/plans/run "},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			way := &restarts{answers: []any{io.EOF, &NoDaemonError{}, api.PlanRunning{}}}
+			c, err := New(Options{Transport: way})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = c.RunPlan(t.Context(), api.PlanRun{ID: id, Timeout: gpu.Some(1000.0)})
+			var asked []string
+			for i := range way.asked {
+				asked = append(asked, way.asked[i]+" "+way.bodies[i].ID)
+			}
+			if (err != nil) != (id == "") || !slices.Equal(asked, want) {
+				t.Errorf("asked %q: %v", asked, err)
+			}
+		})
+	}
+}
+
 // Whoever leaves while the daemon is away does not ask again.
 func TestLeavingWhileTheDaemonIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"net/url"
 
 	"github.com/berth-gpu/berth/api"
+	"github.com/berth-gpu/berth/gpu"
 )
 
 const batchesPath = "/api/batches"
@@ -61,8 +62,18 @@ func (c *Client) Plan(ctx context.Context, r api.PlanRequest) (api.Plan, error) 
 // The leases end with the process r.PID, or else with this process. RunPlan
 // waits as long as r.Timeout says, by default not at all; Options.Timeout does
 // not limit the wait. If no run gets a lease, the error is an [*api.Problem].
+//
+// If the daemon goes away while a request with an ID waits, RunPlan makes it again, as
+// [Client.Acquire] does.
 func (c *Client) RunPlan(ctx context.Context, r api.PlanRun) (api.PlanRunning, error) {
-	return post[api.PlanRunning](ctx, c.patient(r.Timeout.Or(0)), plansPath+"/run", r)
+	patient := c.patient(r.Timeout.Or(0))
+	if r.ID == "" { // the daemon makes up ids, under which nobody can ask again
+		return post[api.PlanRunning](ctx, patient, plansPath+"/run", r)
+	}
+	return persist(ctx, patient, r.Timeout, func(timeout gpu.Opt[float64], query url.Values) (api.PlanRunning, error) {
+		r.Timeout = timeout
+		return send[api.PlanRunning](ctx, patient, http.MethodPost, plansPath+"/run", query, r)
+	})
 }
 
 // ReportOperations reports the work that a service has done since its last

@@ -26,7 +26,7 @@ const (
 	// stopGrace is how long a run may take to end by itself when all runs stop.
 	stopGrace = 10 * time.Second
 	// daemonTries is how often a run asks again for its lease, a second apart, if the
-	// daemon does not answer.
+	// daemon does not answer, or says that it cannot now.
 	daemonTries = 60
 )
 
@@ -109,17 +109,14 @@ func (s *planStarter) lease(ctx context.Context, p *api.PlannedPipeline, run api
 	return answer.Runs[0], nil
 }
 
-// again waits for a daemon that does not answer: it may be restarting, which stops no
-// run.
+// again waits for a daemon that does not answer, or not now: it may be restarting, which
+// stops no run.
 func (s *planStarter) again(ctx context.Context, tries int, err error) bool {
-	if refusal := (*api.Problem)(nil); errors.As(err, &refusal) && refusal.Code != "stopping" {
-		return false
-	}
-	if tries > daemonTries {
+	if isRefusal(err) || tries > daemonTries {
 		return false
 	}
 	if tries == 1 {
-		s.Show.Say("the daemon does not answer (%v); waiting for it to come back", err)
+		s.Show.Say("the daemon has no answer now (%v); asking again", err)
 	}
 	select {
 	case <-time.After(time.Second):

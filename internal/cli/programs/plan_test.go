@@ -65,8 +65,10 @@ func TestAgainWaitsForTheDaemon(t *testing.T) {
 		if s.again(t.Context(), 1, &api.Problem{Status: http.StatusConflict, Code: "insufficient_memory"}) {
 			t.Error("a refusal was not believed")
 		}
-		if !s.again(t.Context(), 1, &api.Problem{Status: http.StatusServiceUnavailable, Code: "stopping"}) {
-			t.Error("a daemon that restarts was not waited for")
+		for status, code := range map[int]string{http.StatusServiceUnavailable: "stopping", http.StatusTooManyRequests: "no_turn", http.StatusInsufficientStorage: "disk_full"} {
+			if !s.again(t.Context(), 1, &api.Problem{Status: status, Code: code}) {
+				t.Errorf("%s was taken for the last word", code)
+			}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -30,6 +30,7 @@ func (o *planOptions) runFile(ctx context.Context, file *pipeline.File, text []b
 	if o.Remote() {
 		return console.Usage("--run needs the daemon of this machine, over its socket: runs are processes here")
 	}
+	o.Endure()
 	c, err := o.Daemon(ctx)
 	if err != nil {
 		return err
