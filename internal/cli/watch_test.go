@@ -4,8 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,4 +144,34 @@ func TestFollowEvents(t *testing.T) {
 			t.Errorf("%d events, want each once:\n%s", n, out.String())
 		}
 	})
+}
+
+// Whatever waits for its standard input ends with the first signal.
+func TestInterruptedWhileReading(t *testing.T) {
+	for _, line := range []string{
+		"plan -", "config check -", "import llama-swap -", "token create ci --role user --stdin", "restore --state-dir FOLDER -",
+	} {
+		t.Run(line, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var out, errs bytes.Buffer
+				env := bubble(t, &out, &errs, 0)
+				in, end := io.Pipe()
+				env.In = in
+				env.Checker = func() (console.Checker, error) { return daemon.Check, nil }
+				ctx, signal := context.WithCancelCause(t.Context())
+				time.AfterFunc(time.Second, func() { signal(&console.SignalError{Signal: syscall.SIGTERM}) })
+				time.AfterFunc(time.Minute, func() { _ = end.Close() })
+				folder := filepath.Join(t.TempDir(), "state")
+				begun := time.Now()
+				code := cli.Run(ctx, env, strings.Fields(strings.Replace(line, "FOLDER", folder, 1)))
+				if took := time.Since(begun); code != 143 || took != time.Second {
+					t.Errorf("exit code %d after %s: %s", code, took, errs.String())
+				}
+				if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("it left its folder: %v", err)
+				}
+				_ = end.Close()
+			})
+		})
+	}
 }

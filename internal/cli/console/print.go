@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -113,8 +114,33 @@ func (c *Console) Uncut() term.Screen {
 	return to
 }
 
-// Read returns up to most bytes of a file. The path "-" means standard input.
-func (c *Console) Read(path string, most int64) ([]byte, error) {
+// Unless returns what read returns, unless ctx ends first: to open a pipe or to read from a
+// terminal may take until somebody writes there.
+func Unless[T any](ctx context.Context, read func() (T, error)) (T, error) {
+	type result struct {
+		is  T
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		is, err := read()
+		done <- result{is, err}
+	}()
+	select {
+	case r := <-done:
+		return r.is, r.err
+	case <-ctx.Done():
+		return *new(T), context.Cause(ctx)
+	}
+}
+
+// Read returns up to most bytes of a file, unless ctx ends first. The path "-" means
+// standard input.
+func (c *Console) Read(ctx context.Context, path string, most int64) ([]byte, error) {
+	return Unless(ctx, func() ([]byte, error) { return c.read(path, most) })
+}
+
+func (c *Console) read(path string, most int64) ([]byte, error) {
 	if path == "-" {
 		return io.ReadAll(io.LimitReader(c.In, most))
 	}

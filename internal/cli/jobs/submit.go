@@ -169,7 +169,7 @@ func (o *submitOptions) script(cmd *cobra.Command, args []string) ([]string, err
 	if err != nil {
 		return nil, err
 	}
-	text, err := o.Read(args[0], longestScript+1)
+	text, err := o.Read(cmd.Context(), args[0], longestScript+1)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, console.Hinted(console.Usage("there is no file %s", args[0]), "to run a command, write two dashes before it: berth submit -- "+o.unquoted(args))

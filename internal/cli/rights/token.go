@@ -139,7 +139,7 @@ token.`,
 }
 
 func (o *tokenCreateOptions) run(ctx context.Context) error {
-	if err := o.check(); err != nil {
+	if err := o.check(ctx); err != nil {
 		return err
 	}
 	c, err := o.awaitDaemon(ctx)
@@ -181,7 +181,7 @@ func (o *tokenCreateOptions) awaitDaemon(ctx context.Context) (*client.Client, e
 }
 
 // check refuses options that cannot be meant, and reads the secret.
-func (o *tokenCreateOptions) check() error {
+func (o *tokenCreateOptions) check(ctx context.Context) error {
 	switch {
 	case o.request.Name == "":
 		return console.Usage("the name of the token is empty: give one, as in berth token create grafana --role scraper")
@@ -194,16 +194,16 @@ func (o *tokenCreateOptions) check() error {
 	case o.stdin && o.file != "":
 		return console.Usage("give --stdin or --secret-file, not both")
 	case o.stdin:
-		return o.readSecret("-")
+		return o.readSecret(ctx, "-")
 	case o.file != "":
-		return o.readSecret(o.file)
+		return o.readSecret(ctx, o.file)
 	}
 	return nil
 }
 
 // readSecret reads the secret from a file.
-func (o *tokenCreateOptions) readSecret(file string) error {
-	text, err := o.Read(file, longestSecret+1)
+func (o *tokenCreateOptions) readSecret(ctx context.Context, file string) error {
+	text, err := o.Read(ctx, file, longestSecret+1)
 	text = bytes.TrimRight(text, "\r\n")
 	name := console.NameOf(file)
 	switch {

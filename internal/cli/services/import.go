@@ -50,7 +50,7 @@ The file - means standard input. The programs run as you, or as --user.`,
   berth import llama-swap config.yaml --user llm > services.yaml
   berth import llama-swap - --json < config.yaml | jq -r .settings`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := con.Read(args[0], llamaswap.MostBytes+1)
+			text, err := con.Read(cmd.Context(), args[0], llamaswap.MostBytes+1)
 			if err != nil {
 				return console.Unread("read the configuration", args[0], err)
 			}

@@ -114,7 +114,7 @@ the standard input.`,
 	}, func(cmd *cobra.Command, state string, args []string) error {
 		from := con.In
 		if args[0] != "-" {
-			f, err := os.Open(args[0])
+			f, err := console.Unless(cmd.Context(), func() (*os.File, error) { return os.Open(args[0]) })
 			if err != nil {
 				return console.Unread("read the backup", args[0], err)
 			}
@@ -142,7 +142,12 @@ func (i interruptible) Read(b []byte) (int, error) {
 	if i.ctx.Err() != nil {
 		return 0, context.Cause(i.ctx)
 	}
-	return i.from.Read(b)
+	text, err := console.Unless(i.ctx, func() ([]byte, error) {
+		own := make([]byte, len(b)) // a read that goes on afterwards must not write into b
+		n, err := i.from.Read(own)
+		return own[:n], err
+	})
+	return copy(b, text), err
 }
 
 // restored says what was restored, and what to do next.

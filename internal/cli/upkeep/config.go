@@ -223,7 +223,7 @@ is a mistake too. The keys, certificates and rules that it names are read as
 well, and services are checked for a daemon of root, or of the user who checks:
 run it with sudo for the daemon of the machine. "-" reads standard input.`,
 		Example: "  berth config check berth.yaml\n  berth config check - < berth.yaml",
-		RunE:    func(_ *cobra.Command, args []string) error { return checkConfig(con, args[0]) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return checkConfig(cmd.Context(), con, args[0]) },
 	}
 }
 
@@ -234,20 +234,20 @@ func warnOf(con *console.Console) func(string) {
 
 // readConfig reads a configuration file as the daemon does, which refuses a file that
 // others can change.
-func readConfig(con *console.Console, path string) (*file.Trusted, error) {
+func readConfig(ctx context.Context, con *console.Console, path string) (*file.Trusted, error) {
 	if path != "-" {
 		return file.ReadTrusted(path, warnOf(con))
 	}
-	text, err := con.Read(path, math.MaxInt64)
+	text, err := con.Read(ctx, path, math.MaxInt64)
 	return &file.Trusted{Text: text}, err
 }
 
-func checkConfig(con *console.Console, path string) error {
+func checkConfig(ctx context.Context, con *console.Console, path string) error {
 	check, err := con.Checker()
 	if err != nil {
 		return err
 	}
-	found, err := readConfig(con, path)
+	found, err := readConfig(ctx, con, path)
 	if err != nil {
 		return console.Unread("read the configuration", path, err)
 	}

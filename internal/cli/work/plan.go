@@ -115,7 +115,7 @@ func (o *planOptions) take(args []string, dash int) error {
 }
 
 func (o *planOptions) run(ctx context.Context) error {
-	text, err := o.Read(o.path, pipeline.MaxFile+1) // one byte more than allowed shows that it is too large
+	text, err := o.Read(ctx, o.path, pipeline.MaxFile+1) // one byte more than allowed shows that it is too large
 	if err != nil {
 		return console.Unread("read the pipelines", o.path, err)
 	}
