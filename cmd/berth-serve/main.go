@@ -20,7 +20,6 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/agents"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/jobs"
-	"github.com/berth-gpu/berth/internal/cli/programs"
 	"github.com/berth-gpu/berth/internal/cli/top"
 	"github.com/berth-gpu/berth/internal/cli/topics"
 	"github.com/berth-gpu/berth/internal/config"
@@ -46,12 +45,12 @@ func main() {
 	}
 	ctx, stop := cli.UntilSignal(os.Interrupt, syscall.SIGTERM)
 	env := cli.ThisMachine(version)
-	env.Become, env.Top, env.Agents, env.Topics = programs.Become, top.Run, agents.Serve, topics.In(docs.Pages())
+	env.Become, env.Top, env.Agents, env.Topics = cli.Become(stop), top.Run, agents.Serve, topics.In(docs.Pages())
 	env.Serve, env.Front, env.Local, env.Probe = serve, takeRequests, local, daemon.Probe
 	env.Settings = func(file string) (*config.Settings, error) { return daemon.Load(sources(file, nil)) }
 	env.Checker = func() (console.Checker, error) { return daemon.Check, nil }
 	code := cli.Run(ctx, env, os.Args[1:])
-	stop()
+	_ = stop()
 	os.Exit(code)
 }
 

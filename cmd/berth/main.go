@@ -25,7 +25,7 @@ import (
 	"github.com/berth-gpu/berth/internal/cli"
 	"github.com/berth-gpu/berth/internal/cli/console"
 	"github.com/berth-gpu/berth/internal/cli/jobs"
-	"github.com/berth-gpu/berth/internal/cli/programs"
+	"github.com/berth-gpu/berth/internal/cli/leasing"
 	"github.com/berth-gpu/berth/internal/cli/upkeep"
 	"github.com/berth-gpu/berth/internal/config"
 	"github.com/berth-gpu/berth/internal/desk/doctor"
@@ -44,7 +44,9 @@ func main() {
 	}
 	ctx, stop := cli.UntilSignal(os.Interrupt, syscall.SIGTERM)
 	env := cli.ThisMachine(version)
-	env.Become = programs.Become
+	become := cli.Become(stop)
+	becomeWhole := func() error { return becomeWhole(become) }
+	env.Become = become
 	env.Serve = func(context.Context, upkeep.ServeOptions) error { return becomeWhole() }
 	env.Front = func(context.Context, upkeep.FrontOptions) error { return becomeWhole() }
 	env.Local = func(context.Context, string) (*client.Client, func(), error) { return nil, nil, becomeWhole() }
@@ -59,7 +61,7 @@ func main() {
 		return []doctor.Finding{{Topic: "programs", Grade: doctor.Broken, Text: becomeWhole().Error(), Next: "install berth-serve beside berth"}}
 	}
 	code := cli.Run(ctx, env, os.Args[1:])
-	stop()
+	_ = stop()
 	os.Exit(code)
 }
 
@@ -68,12 +70,12 @@ const whole = "berth-serve"
 
 // becomeWhole replaces this process with the program that holds the daemon. It returns
 // only if that fails.
-func becomeWhole() error {
+func becomeWhole(become leasing.Become) error {
 	file, err := findWhole()
 	if err != nil {
 		return err
 	}
-	return programs.Become(file, os.Args, os.Environ())
+	return become(file, os.Args, os.Environ())
 }
 
 // findWhole returns the path of that program. It looks beside this program first, because

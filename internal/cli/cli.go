@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"github.com/berth-gpu/berth/internal/cli/jobs"
 	"github.com/berth-gpu/berth/internal/cli/leasing"
 	"github.com/berth-gpu/berth/internal/cli/look"
+	"github.com/berth-gpu/berth/internal/cli/programs"
 	"github.com/berth-gpu/berth/internal/cli/rights"
 	"github.com/berth-gpu/berth/internal/cli/services"
 	"github.com/berth-gpu/berth/internal/cli/upkeep"
@@ -121,7 +123,7 @@ func groups(env Env) []group {
 		{"Jobs:", jobs.Commands()},
 		{"Services:", services.Commands()},
 		{"Leases:", leasing.Commands(env.Become)},
-		{"Pipelines:", work.Commands()},
+		{"Pipelines:", work.Commands(env.Become)},
 		{"Access:", rights.Commands(env.Agents)},
 		{"The daemon:", upkeep.Commands(env.Daemon)},
 	}
@@ -193,20 +195,33 @@ func terminal(f *os.File) func() (width int, ok bool) {
 }
 
 // UntilSignal returns a context that ends with the first of these signals. The signal
-// is the cause of the context.
-func UntilSignal(signals ...os.Signal) (context.Context, func()) {
+// is the cause of the context. From the call of stop on, signals end the process by
+// themselves; stop returns the cause if one came before, so that none is lost.
+func UntilSignal(signals ...os.Signal) (_ context.Context, stop func() error) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	came := make(chan os.Signal, 1)
+	came, heard := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(came, signals...)
 	go func() {
-		select {
-		case s := <-came:
+		defer close(heard)
+		if s := <-came; s != nil {
 			cancel(&console.SignalError{Signal: s.(syscall.Signal)})
-		case <-ctx.Done():
 		}
 	}()
-	return ctx, func() {
-		signal.Stop(came)
-		cancel(nil)
+	return ctx, sync.OnceValue(func() error {
+		signal.Stop(came) // returns when no signal is on its way to the channel any more
+		close(came)
+		<-heard
+		return context.Cause(ctx)
+	})
+}
+
+// Become returns what makes this process a program, unless a signal came before.
+func Become(stop func() error) leasing.Become {
+	return func(file string, command, environ []string) error {
+		programs.KeepIgnored() // what was ignored at the start must not end this process now
+		if err := stop(); err != nil {
+			return err
+		}
+		return programs.Become(file, command, environ)
 	}
 }

@@ -103,7 +103,12 @@ func (o *execOptions) run(ctx context.Context, command []string) error {
 	if granted.Note != "" {
 		fmt.Fprintln(o.Err, "berth: "+term.Clean(granted.Note))
 	}
-	return o.become(program.File, command, program.Environment(granted))
+	// A slow disk may hold up the look for PyTorch, and a signal must end it all the same.
+	environ, err := console.Unless(ctx, func() ([]string, error) { return program.Environment(granted), nil })
+	if err != nil {
+		return err
+	}
+	return o.become(program.File, command, environ)
 }
 
 // nest makes a plain request one for a child of the lease in which the command runs, if that

@@ -131,10 +131,10 @@ func Become(file string, command, environ []string) error {
 
 // Obey waits for the order that RunPlan gives to a process that it starts, and becomes
 // the command of the order. It returns only if that fails.
-func Obey() error {
+func Obey(become func(file string, command, environ []string) error) error {
 	order, err := awaitOrder()
 	if err != nil {
 		return err
 	}
-	return Become(order.Path, order.Args, order.Env)
+	return become(order.Path, order.Args, order.Env)
 }

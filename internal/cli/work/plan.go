@@ -14,6 +14,7 @@ import (
 	"github.com/berth-gpu/berth/client"
 	"github.com/berth-gpu/berth/internal/batch/pipeline"
 	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/cli/leasing"
 	"github.com/berth-gpu/berth/internal/cli/programs"
 	"github.com/berth-gpu/berth/internal/text/term"
 	"github.com/berth-gpu/berth/internal/text/words"
@@ -209,18 +210,18 @@ func (o *planOptions) probe(ctx context.Context, file *pipeline.File, request *a
 // becomeCommand is the hidden command that waits for the command to become.
 const becomeCommand = "become"
 
-func newBecome(*console.Console) *cobra.Command {
+func newBecome(_ *console.Console, become leasing.Become) *cobra.Command {
 	return &cobra.Command{
 		Use:     becomeCommand,
 		Short:   "Wait for the order of berth plan --run, and become that command",
 		Example: "  berth plan plate.yaml --run -- python3 well.py",
 		Hidden:  true,
-		RunE:    func(*cobra.Command, []string) error { return become() },
+		RunE:    func(*cobra.Command, []string) error { return obey(become) },
 	}
 }
 
-func become() error {
-	err := programs.Obey()
+func obey(become leasing.Become) error {
+	err := programs.Obey(become)
 	if errors.Is(err, programs.ErrNoOrder) {
 		return console.ErrReported // nobody is left to read it
 	}

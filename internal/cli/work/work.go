@@ -4,14 +4,15 @@ package work
 
 import (
 	"github.com/berth-gpu/berth/internal/cli/console"
+	"github.com/berth-gpu/berth/internal/cli/leasing"
 )
 
 // Commands returns the commands for pipelines and batches.
-func Commands() []console.Command {
+func Commands(become leasing.Become) []console.Command {
 	return []console.Command{
 		console.Make(newPlan, "plan"),
 		console.Make(newRun, "run"),
 		console.Make(newWork, "work"),
-		console.Make(newBecome, becomeCommand),
+		console.MakeWith(newBecome, become, becomeCommand),
 	}
 }
