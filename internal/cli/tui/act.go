@@ -105,7 +105,7 @@ func (s *State) askRequest(verb string, w *api.Waiting) {
 	}
 	who := plain(w.ID) + " of " + plain(w.Holder.User)
 	s.dialog = &dialog{title: "Withdraw " + who + "?", act: &Act{Verb: "release", User: w.Holder.User, ID: w.ID, About: who},
-		text: []string{"The request for " + view.Amount(w.Memory, w.Slots) + " leaves the queue. The program that waits for it is refused. If it is granted meanwhile, that lease ends."}}
+		text: []string{"The request for " + view.Amount(w.Memory, w.Slots) + " leaves the queue. The program that waits for it is refused. If it is granted meanwhile, a program that runs keeps its lease."}}
 }
 
 // askLease asks whether to perform an act on a lease, and says what will happen.
