@@ -28,7 +28,8 @@ func newDeallocate(con *console.Console) *cobra.Command {
 		Short: "End the lease of a service",
 		Long: `End the lease that a service has, on a GPU (index or UUID) if it has several. If
 the service has several leases there, name one with --id, as ID or USER/ID. A
-lease over several GPUs ends on all of them. A pool is found by its name.`,
+lease over several GPUs ends on all of them. A pool is found by its name. A
+program that runs keeps its lease: berth cancel ends both.`,
 		Example: "  berth deallocate embedder\n  berth deallocate embedder 1\n  berth deallocate embedder 1 --id embedder-2",
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, part string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 1 {
@@ -52,6 +53,10 @@ func (o *deallocateOptions) release(c *client.Client, ctx context.Context) (api.
 	}
 	if uid, known := l.Holder.UID.Get(); !known || uid != os.Getuid() {
 		c = c.Of(l.Holder.User)
+	}
+	if l.Binding == "process" {
+		// With a fence, the daemon would end it although its program lives.
+		return c.Release(ctx, l.ID, 0)
 	}
 	return c.Release(ctx, l.ID, l.Fence)
 }
