@@ -41,6 +41,17 @@ func (d *Leases) Release(ctx context.Context, by Caller, name lease.Name, fence 
 	return result, nil
 }
 
+// Withdraw takes a waiting request out of the queue, and ends no lease.
+func (d *Leases) Withdraw(ctx context.Context, by Caller, name lease.Name, fence uint64) (api.Ended, error) {
+	by.aside()
+	err := d.ledger.Withdraw(ctx, name, fence, by.Actor)
+	by.back(ctx)
+	if err != nil {
+		return api.Ended{}, Refused(err)
+	}
+	return api.Ended{ID: name.ID}, nil
+}
+
 // Renew extends a lease by another time to live.
 func (d *Leases) Renew(ctx context.Context, by Caller, name lease.Name, b api.Renew) (api.Lease, error) {
 	ttl := lease.Seconds(b.TTL.Or(0))

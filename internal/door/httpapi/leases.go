@@ -131,9 +131,14 @@ type releaseQuery struct {
 	Fence uint64 `query:"fence" doc:"Only if the lease still has this fence."`
 
 	KeepRunning bool `query:"keep_running" doc:"The program of the lease may go on without it. Otherwise, without a fence, the release of a lease that is bound to a process is refused while that process lives, unless it, one of its ancestors or one of its descendants asks."`
+	Waiting     bool `query:"waiting" doc:"Only withdraw a request that waits, also one that waits to change a lease. No lease ends: if nothing waits any more, that is refused with wrong_state."`
 }
 
 func (s *server) release(ctx context.Context, in *releaseQuery) (*answer[api.Ended], error) {
+	if in.Waiting {
+		ended, err := s.Desk.Leases.Withdraw(ctx, askerOf(ctx), in.name(), in.Fence)
+		return &answer[api.Ended]{ended}, err
+	}
 	ended, err := s.Desk.Leases.Release(ctx, askerOf(ctx), in.name(), in.Fence, in.KeepRunning)
 	return &answer[api.Ended]{ended}, err
 }

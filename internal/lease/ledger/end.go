@@ -47,6 +47,22 @@ func (l *Ledger) Release(ctx context.Context, name lease.Name, fence uint64, by 
 	return ended, err
 }
 
+// Withdraw takes a waiting request out of the queue. If the request waits to change a
+// lease, the lease stays as it is. Withdraw ends no lease: a request that was granted
+// meanwhile is refused with lease.ErrState.
+func (l *Ledger) Withdraw(ctx context.Context, name lease.Name, fence uint64, by access.Actor) error {
+	_, _, err := l.change(ctx, &by, access.Release, name, fence, func(k lease.Key) (lease.Change, error) {
+		if r := l.book.Request(k); r != nil && (fence == 0 || r.Into == fence) {
+			return lease.Withdraw{Key: k, By: by, Why: "it was withdrawn"}, nil
+		}
+		if _, err := l.book.Find(access.Release, k, fence, &by); err != nil {
+			return nil, err
+		}
+		return nil, fmt.Errorf("withdraw %s: %w: nothing of it waits", k.ID, lease.ErrState)
+	})
+	return err
+}
+
 // Cancel asks to end the programs of a lease, and the lease with them. It withdraws a
 // waiting request. For a lease or a request that is a part of another lease, it cancels
 // that one, except for a lease from a pool: its program is none of the pool's. Cancel

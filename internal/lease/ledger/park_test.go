@@ -237,6 +237,41 @@ func TestResizeWaits(t *testing.T) {
 	})
 }
 
+// TestWithdraw: to take a wish back never ends what is held.
+func TestWithdraw(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newWorld().start(t)
+		k.device(0, 100)
+		k.grant(want("a", 40))
+		k.grant(want("b", 60, of(2)))
+		grows := make(chan error, 1)
+		go func() {
+			_, err := k.Resize(t.Context(), byID("a"), 0, 90, by(1), nil, time.Hour)
+			grows <- err
+		}()
+		synctest.Wait()
+		fence := k.View().Leases[0].Fence
+		if err := k.Withdraw(t.Context(), byID("a"), fence+10, by(1)); err == nil {
+			t.Error("withdrew what another lease waits for")
+		}
+		if err := k.Withdraw(t.Context(), byID("a"), 0, by(1)); err != nil {
+			t.Errorf("a wish to grow: %v", err)
+		}
+		if err := <-grows; !errors.Is(err, ErrWithdrawn) {
+			t.Errorf("whoever waited was told %v", err)
+		}
+		if err := k.Withdraw(t.Context(), byID("a"), 0, by(1)); !errors.Is(err, lease.ErrState) {
+			t.Errorf("a lease: %v", err)
+		}
+		if err := k.Withdraw(t.Context(), byID("none"), 0, by(1)); !errors.Is(err, lease.ErrUnknown) {
+			t.Errorf("nothing: %v", err)
+		}
+		if v := k.View(); len(v.Leases) != 2 || len(v.Waiting) != 0 {
+			t.Errorf("%d leases stand and %d requests wait", len(v.Leases), len(v.Waiting))
+		}
+	})
+}
+
 // TestShrunkLeasesGetItBackFirst: what berth took from a lease it gets back before
 // everybody else, however high their priority.
 func TestShrunkLeasesGetItBackFirst(t *testing.T) {

@@ -113,18 +113,19 @@ function release(l: Lease, a: Around): Act {
   };
 }
 
-// withdraw takes a request out of the queue.
+// withdraw takes a request out of the queue. It ends no lease: not the one that a request
+// waits to change, and not one that was granted while the dialog was open.
 export function withdraw(w: Waiting, a: Around): Act {
   return {
     key: 'release', label: 'Withdraw', title: `Withdraw the request ${w.id}?`, confirm: 'Withdraw', ends: true,
     says: [
-      `This takes ${owns(a.me, w.holder) ? `your request ${w.id}` : `the request ${w.id} of ${w.holder.user ?? 'another user'}`} out of the queue. It holds nothing yet, so no program is stopped.`,
+      `This takes ${owns(a.me, w.holder) ? `your request ${w.id}` : `the request ${w.id} of ${w.holder.user ?? 'another user'}`} out of the queue. ${w.for === undefined ? 'It holds nothing yet, so no program is stopped.' : 'Its lease stays as it is, and no program is stopped.'}`,
       'Whoever waits for its answer is told that it was withdrawn.',
       ...audited(w, a),
     ],
     run: async () => {
       const [where, o] = at(w);
-      await call(where, { method: 'DELETE', ...o });
+      await call(where, { method: 'DELETE', query: { ...o.query, waiting: true } });
       return { text: `The request ${w.id} is withdrawn.` };
     },
   };

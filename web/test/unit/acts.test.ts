@@ -1,9 +1,9 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { alertActs } from '../../src/actions/alerts';
 import { type Field, wrong } from '../../src/actions/act';
 import { deviceActs } from '../../src/actions/devices';
 import { jobActs, submit } from '../../src/actions/jobs';
-import { type Around, leaseActs } from '../../src/actions/leases';
+import { type Around, leaseActs, withdraw } from '../../src/actions/leases';
 import { cannotRun, mayChange, owns } from '../../src/actions/rights';
 import { serviceActs } from '../../src/actions/services';
 import type { Job, Service } from '../../src/api/schemas';
@@ -69,6 +69,17 @@ describe('acts on a lease', () => {
     const w = { id: 'big', position: 1, since: '', holder: { user: 'ada', uid: 1000 }, gpus: 1, memory_mb: 1, slots: 1, priority: 0 };
     const list = leaseActs(lease({ state: 'waiting', parts: [], waiting: w }), around(who('user', 1000)));
     expect(list.map((a) => a.label)).toEqual(['Withdraw']);
+  });
+  it('end no lease where they withdraw', async () => {
+    const asked: string[] = [];
+    vi.stubGlobal('fetch', async (at: string) => { asked.push(String(at)); return Response.json({ id: 'train' }); });
+    const w = { id: 'train', position: 1, since: '', holder: { user: 'ada', uid: 1000 }, gpus: 1, memory_mb: 1, slots: 1, priority: 0 };
+    const grows = withdraw({ ...w, for: 'resize' }, around(who('user', 1000)));
+    expect(grows.says[0]).toContain('Its lease stays as it is');
+    expect(withdraw(w, around(who('user', 1000))).says[0]).toContain('It holds nothing yet');
+    await grows.run({});
+    expect(asked).toEqual(['/api/leases/train?user=ada&waiting=true']);
+    vi.unstubAllGlobals();
   });
 });
 
