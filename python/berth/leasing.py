@@ -327,8 +327,15 @@ class Lease:
         except (Problem, NoDaemon):
             raise  # nothing was granted
         except BaseException:
-            give_back(client, body["id"], None)
+            if self._made_id(body):
+                give_back(client, body["id"], None)
             raise
+
+    def _made_id(self, body: Dict[str, Any]) -> bool:
+        """Reports whether the id of a request was made here, and is nobody else's. A pool
+        that has the name of this one may stand, and the daemon itself withdraws a request
+        whose client leaves."""
+        return bool(body["id"] != self._request.get("name"))
 
     def _body(self, client: Client) -> Tuple[Dict[str, Any], Optional[float]]:
         """Returns the request, and how long its answer may take. The id is made
@@ -813,7 +820,7 @@ class _Inherited(Lease):
 _HELD: List[Lease] = []  # by this process, the newest last
 
 # By this thread or task, the newest last. Those that another one has given back
-# meanwhile are still among them.
+# since the last one was taken are still among them.
 _TAKEN: "contextvars.ContextVar[Tuple[Lease, ...]]" = contextvars.ContextVar("berth leases", default=())
 
 
@@ -841,7 +848,7 @@ def own() -> Optional[Lease]:
 
 def take(lease: Lease) -> None:
     """Makes a lease that of this thread or task."""
-    _TAKEN.set(_TAKEN.get() + (lease,))
+    _TAKEN.set((*(other for other in _TAKEN.get() if other.held), lease))
 
 
 def _taken() -> Optional[Lease]:
@@ -879,8 +886,12 @@ def perhaps_parked() -> List[Lease]:
 def give_back(client: Client, id: str, fence: Optional[int]) -> None:
     """Releases a lease. If the daemon is away, goes on trying in the
     background: until then the daemon takes the lease for held."""
-    if not _released(client, id, fence):
-        give_back_later(client, id, fence)
+    done = False
+    try:
+        done = _released(client, id, fence)
+    finally:
+        if not done:  # also for whoever is interrupted here
+            give_back_later(client, id, fence)
 
 
 def give_back_later(client: Client, id: str, fence: Optional[int]) -> None:

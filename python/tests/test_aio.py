@@ -169,6 +169,20 @@ class Leases(DaemonCase):
         self.wait_until(lambda: not self.daemon.leases()["waiting"], "its request is withdrawn")
         self.wait_until(lambda: not self.daemon.leases()["leases"], "nothing is held")
 
+    def test_two_tasks_cannot_hold_one(self):
+        async def use():
+            gpu = berth.aio.lease(memory="64MiB")
+
+            async def hold():
+                async with gpu:
+                    return len(self.daemon.leases()["leases"])
+
+            return await asyncio.gather(hold(), hold(), return_exceptions=True)
+
+        first, second = run(use())
+        self.assertEqual((first, type(second)), (1, RuntimeError))
+        self.assertEqual(self.daemon.leases()["leases"], [])
+
     def test_on_stop(self):
         async def hold():
             stopped = asyncio.get_running_loop().create_future()

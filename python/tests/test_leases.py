@@ -1,5 +1,7 @@
 """Leases against a live daemon, and against one that goes away."""
 
+import asyncio
+import contextvars
 import json
 import os
 import signal
@@ -8,8 +10,10 @@ import sys
 import threading
 import unittest
 from unittest import mock
+from unittest.mock import DEFAULT
 
 import berth
+import berth.aio
 from berth import leasing, subscriptions
 
 from . import PATIENCE
@@ -404,6 +408,17 @@ class Threads(DaemonCase):
             thread.join()
         self.assertEqual(seen, {"other": True, "after": gpu})
 
+    def test_those_that_others_gave_back_are_forgotten(self):
+        def give_back_elsewhere():
+            for _ in range(3):
+                gpu = berth.lease(memory="1MiB").acquire()
+                other = threading.Thread(target=gpu.release)
+                other.start()
+                other.join()
+            return len(leasing._TAKEN.get())
+
+        self.assertEqual(contextvars.copy_context().run(give_back_elsewhere), 1)
+
     def test_one_that_another_thread_gives_back(self):
         gpu = berth.lease(memory=64).acquire()
         thread = threading.Thread(target=gpu.release)
@@ -449,6 +464,41 @@ class Answers(unittest.TestCase):
         self.assertEqual(again[:2], ("POST", "/api/leases?repeated=true"))
         self.assertEqual(again[2]["id"], asked[2]["id"])
         self.assertEqual(deleted[:2], ("DELETE", "/api/leases/" + asked[2]["id"]))
+
+    def test_a_pool_of_another_with_the_name_is_not_given_back(self):
+        def answer(method, path, body):
+            if method == "POST":
+                raise OSError("it dies")
+            return 200, {}
+
+        async def hold(client):
+            async with berth.aio.pool(64, name="render", client=client):
+                self.fail("nobody granted it")
+
+        with Door(answer) as door, mock.patch("berth.persisting.AWAY", 0.01), self.assertLogs("berth"):
+            client = berth.Client(socket=door.path)
+            with self.assertRaises(berth.Broken):
+                berth.pool(64, name="render", client=client).acquire()
+            with mock.patch("berth.aio.leasing.give_back_later") as later, self.assertRaises(berth.Broken):
+                asyncio.run(hold(client))
+            later.assert_not_called()
+            self.assertEqual({method for method, *_ in door.calls}, {"POST"})
+
+    def test_a_release_that_is_interrupted_is_made_later(self):
+        released = threading.Event()
+
+        def answer(method, path, body):
+            if method == "DELETE":
+                released.set()
+            return 201, self.GRANTED
+
+        with Door(answer) as door:
+            gpu = berth.lease(memory=64, client=berth.Client(socket=door.path)).acquire()
+            real = leasing._released
+            with mock.patch.object(leasing, "_released", mock.Mock(side_effect=[KeyboardInterrupt, DEFAULT], wraps=real)):
+                with self.assertRaises(KeyboardInterrupt):
+                    gpu.release()
+                self.assertTrue(released.wait(PATIENCE))
 
     def test_a_request_that_waits_is_made_again(self):
         def answer(method, path, body):

@@ -90,22 +90,11 @@ class Lease(leasing.Lease):
     async def __aenter__(self) -> "Lease":
         self._loop = asyncio.get_running_loop()
         client = self._prepare()
-        for other in perhaps_parked():
-            await run(other._waking(self._patience()))
-        body, limit = self._body(client)
+        self._asking = True
         try:
-            granted = await run(persisting(Request("POST", "/api/leases", body, timeout=limit, client=client)))
-        except (Problem, NoDaemon):
-            raise  # nothing was granted
-        except BaseException:
-            give_back_later(client, body["id"], None)
-            raise
-        try:
-            known = await self._asked_ahead(client, granted)
-        except BaseException:
-            self._give_back_later(granted)
-            raise
-        self._hold(client, granted, *known)
+            granted = await self._held_here(client)
+        finally:
+            self._asking = False
         try:
             await run(self._announcing())
         except BaseException:
@@ -113,6 +102,27 @@ class Lease(leasing.Lease):
                 self._give_back_later(granted)
             raise
         return self
+
+    async def _held_here(self, client: Client) -> Dict[str, Any]:
+        """Takes the lease, and returns what was granted."""
+        for other in perhaps_parked():
+            await run(other._waking(self._patience()))
+        body, limit = self._body(client)
+        try:
+            granted: Dict[str, Any] = await run(persisting(Request("POST", "/api/leases", body, timeout=limit, client=client)))
+        except (Problem, NoDaemon):
+            raise  # nothing was granted
+        except BaseException:
+            if self._made_id(body):
+                give_back_later(client, body["id"], None)
+            raise
+        try:
+            known = await self._asked_ahead(client, granted)
+        except BaseException:
+            self._give_back_later(granted)
+            raise
+        self._hold(client, granted, *known)
+        return granted
 
     async def _asked_ahead(self, client: Client, granted: Dict[str, Any]) -> Tuple[List[Dict[str, Any]], Optional[int]]:
         """Returns what ``env`` needs of the daemon, which the loop must not wait for
