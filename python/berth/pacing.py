@@ -8,7 +8,7 @@ import threading
 import time
 from typing import Any, Dict, Generic, Iterable, Iterator, List, Optional, Tuple, TypeVar, Union
 
-from .client import Broken, Client, NoDaemon
+from .client import BerthError, Broken, Client, NoDaemon, Problem
 from .leasing import Lease, current
 
 FRESH = 1.0  # seconds for which an answer is good
@@ -34,10 +34,11 @@ class _Answers:
             return known[1]
         try:
             answer = client.call("GET", "/api/gpu/throttle/status", query={"gpu": gpu}, timeout=5.0)
-        except (NoDaemon, Broken):
-            if known is None:
+        except BerthError as why:
+            passes = isinstance(why, (NoDaemon, Broken)) or isinstance(why, Problem) and why.passes
+            if known is None or not passes:
                 raise
-            return known[1]  # it restarts; what it said last holds
+            return known[1]  # it restarts, or is busy; what it said last holds
         found = 0.0 if answer.get("should_stop") else float(answer["multiplier"])
         with self._lock:
             self._known[gpu] = (now, found, str(answer.get("reason") or "it must rest"))
@@ -96,8 +97,10 @@ class Pace(Generic[Item]):
 
     def __exit__(self, kind: Any, *_: Any) -> None:
         worked = time.monotonic() - self._began
+        if kind is not None:
+            return  # an error of a question to the daemon would hide that of the block
         share = self._speed()
-        if kind is None and 0 < share < 1:
+        if 0 < share < 1:
             self._sleep(worked * (1 / share - 1))
 
     def __iter__(self) -> Iterator[Item]:

@@ -111,6 +111,21 @@ class Paced(unittest.TestCase):
             with self.assertRaises(berth.NoDaemon):
                 berth.speed(gpu=1)
 
+    def test_a_daemon_that_is_busy_is_not_noticed(self):
+        self.multipliers = [0.8]
+        self.assertEqual(berth.speed(gpu=0), 0.8)
+        self.work(5.0)
+        self.door._answer = lambda *_: problem(503, "too_many_connections", "You have too many connections open.")
+        self.assertEqual(berth.speed(gpu=0), 0.8)
+        with self.assertRaises(berth.Problem):
+            berth.speed(gpu=1)
+
+    def test_an_error_is_not_hidden(self):
+        with self.assertRaises(KeyError), berth.pace(gpu=0):
+            self.work(5.0)
+            self.door._answer = lambda *_: problem(404, "unknown_device", "There is no device 0 here.")
+            raise KeyError
+
     def test_misuse(self):
         with self.assertRaisesRegex(RuntimeError, "no lease"):
             berth.speed()
