@@ -27,10 +27,11 @@ def waking(id: str, fence: int, client: Optional[Client], timeout: Optional[floa
         except Problem as refused:
             if refused.status in GONE or refused.code in NEEDLESS:
                 return
-            if refused.status != 503:  # the daemon starts or stops
+            if refused.status != 503 or pause == AGAIN[-1]:  # the daemon starts or stops
                 raise
-        except Broken:
-            pass  # it may have stopped while the lease waited for its turn
+        except Broken:  # it may have stopped while the lease waited for its turn
+            if pause == AGAIN[-1]:
+                raise
         except NoDaemon:
             if not pause:
                 return

@@ -267,11 +267,15 @@ class Waking(Case):
             self.daemon.refusals["wake"] = [problem(409, "cannot_resume", "the driver refused")]
             with self.assertRaisesRegex(berth.Problem, "the driver refused"), gpu.use():
                 self.fail("it works on a device that it does not have")
-            with mock.patch.object(waking, "AGAIN", (0.001, 0.001)):
+            with mock.patch.object(waking, "AGAIN", (0.001, 0.002)):
                 self.daemon.refusals["wake"] = [(200, lambda out: out.write(b"{")), problem(503, "stopping")]
                 before = len(self.asked("wake"))
                 with gpu.use():
                     self.assertEqual(len(self.asked("wake")) - before, 3)
+                for last in (problem(503, "too_many_connections"), (200, lambda out: out.write(b"{"))):
+                    self.daemon.refusals["wake"] = [problem(503, "stopping")] * 2 + [last]
+                    with self.assertRaises(berth.BerthError), gpu.use():
+                        self.fail("it works on a device that it may not have")
             gpu._client = berth.Client(socket=self.door.path + "-away")
             with gpu.use():
                 self.assertTrue(gpu.held)  # it does not wait for a daemon that is away
