@@ -42,6 +42,9 @@ func TestWorld(t *testing.T) {
 				w.shorter(t)
 			}
 		})
+		if w == nil { // somebody plays another one only
+			continue
+		}
 		histories, done, effects, kills, reboots = histories+1, done+w.count.operations, effects+w.count.effects, kills+w.count.kills, reboots+w.count.reboots
 		for m, n := range w.marks {
 			marks[m] += n
