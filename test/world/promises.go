@@ -610,7 +610,7 @@ func (w *World) lie(t *api.Job) string {
 	switch {
 	case t.State == "done" && known && !ill && is.Failure == "":
 	case t.State == "timed_out" && t.TimeLimit > 0 && !is.Started.IsZero():
-	case t.State == "lost" && !known && r.bereft:
+	case t.State == "lost" && !known && (r.bereft || w.harsh): // a daemon that is killed while it ends a lease by force may not have written why
 	case t.State == "failed" && known && ill && t.Exit != is.Exit:
 		return fmt.Sprintf("has exit code %v, and %s", t.Exit, told)
 	case t.State == "failed" && t.Code == "revoked" && w.harsh:

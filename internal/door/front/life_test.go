@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -269,18 +270,24 @@ func TestManyUsersWaitTogether(t *testing.T) {
 		wait("chat", "v", 50, "")
 		wait("other", "v", 50, "")
 		wait("late", "v", 50, "start_timeout")
-		if n := len(d.asked); n != mostBringing+3 {
+		asked := func() []api.FrontBring {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return slices.Clone(d.asked)
+		}
+		together := asked()
+		if n := len(together); n != mostBringing+3 {
 			t.Errorf("the daemon was asked %d times at once, want %d", n, mostBringing+3)
 		}
 		for i, name := range []string{"chat", "other", "late"} {
-			if b := d.asked[len(d.asked)-3+i]; b.Service != name || b.User != "" {
+			if b := together[len(together)-3+i]; b.Service != name || b.User != "" {
 				t.Errorf("%+v, want all who wait for %s", b, name)
 			}
 		}
 		time.Sleep(time.Minute) // the start_timeout of one
 		synctest.Wait()
-		if n := len(d.asked); n != mostBringing+4 || d.asked[n-1].Waited != 60 {
-			t.Errorf("the daemon was asked %d times why a service did not come", n-mostBringing-3)
+		if late := asked(); len(late) != mostBringing+4 || late[len(late)-1].Waited != 60 {
+			t.Errorf("the daemon was asked %d times why a service did not come", len(late)-mostBringing-3)
 		}
 		close(d.answer)
 		all.Wait()

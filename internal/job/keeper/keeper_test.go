@@ -1411,7 +1411,9 @@ func TestLimitsThatPass(t *testing.T) {
 		if got := w.state(s.Number); got != "waiting" {
 			t.Errorf("it is %s", got)
 		}
+		w.Mu.Lock()
 		w.limits = Limits{}
+		w.Mu.Unlock()
 		w.after(refusedPause + 5*time.Second)
 		if got := w.state(s.Number); got != "running" {
 			t.Errorf("once the database has answered it is %s", got)

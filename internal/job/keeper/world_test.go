@@ -103,6 +103,8 @@ func (w *world) start() *daemon {
 			if w.asked != nil {
 				w.asked()
 			}
+			w.Mu.Lock()
+			defer w.Mu.Unlock()
 			return w.limits
 		},
 		Account: w.account,

@@ -66,7 +66,9 @@ func TestAFrontOutlivesTheStatesOfServices(t *testing.T) {
 					w.is("a", "away")
 					answered(t, w.ask(t.Context(), "a", time.Second))
 					if old == nil {
+						w.Mu.Lock()
 						old = bytes.Clone(w.disk)
+						w.Mu.Unlock()
 					}
 				}
 				w.is("a", "ready")
