@@ -26,11 +26,9 @@ type Sample struct {
 	ClockMemory       Opt[MHz]     `json:"clock_memory_mhz,omitzero"`
 
 	// Throttle and Processes are nil if the device cannot report them, and empty if there
-	// are none. Unlisted says that the driver never lists processes; without it, Processes is
-	// nil because the driver did not answer this time.
+	// are none.
 	Throttle  []ThrottleReason `json:"throttle_reasons,omitzero"`
 	Processes []Process        `json:"processes,omitzero"`
-	Unlisted  bool             `json:"-"`
 
 	Slow
 }

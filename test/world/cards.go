@@ -34,7 +34,6 @@ type card struct {
 	power gpu.Watts     // limit
 	fan   gpu.Opt[gpu.Percent]
 	fails bool // a check of it
-	mute  bool // it does not list its processes
 
 	wrong func(check, format string, args ...any)
 }
@@ -157,9 +156,6 @@ func (c *card) Fast(ctx context.Context, into *gpu.Sample) error {
 	into.Temperature = gpu.Some(gpu.Celsius(35+load/5) + c.heat)
 	into.Power = gpu.Some(min(c.power, gpu.Watts(80+4*load)))
 	into.Throttle, into.Processes = []gpu.ThrottleReason{}, append([]gpu.Process{}, list...)
-	if c.mute {
-		into.Processes = nil
-	}
 	return nil
 }
 

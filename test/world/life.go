@@ -145,9 +145,6 @@ func (w *World) begin() bool {
 		return give(err)
 	}
 	l.driver = newDriver(w.cards)
-	if w.one(4) {
-		w.mute(w.cards[w.intn(len(w.cards))])
-	}
 	d, err := daemon.Open(l.ctx, daemon.Options{
 		Settings: loaded, Version: "1.0.0", Log: slog.New(slog.NewTextHandler(w.log(), &slog.HandlerOptions{Level: slog.LevelWarn})), Program: "/usr/bin/berth-serve",
 		Load:   func() (*config, error) { return daemon.Load(settings()) },

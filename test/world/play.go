@@ -592,7 +592,7 @@ func (w *World) optimize() {
 func (w *World) deviceFails() {
 	c := w.cards[w.intn(len(w.cards))]
 	wait := w.chance(5 * time.Minute)
-	switch w.intn(5) {
+	switch w.intn(4) {
 	case 0:
 		w.note("%s is lost for %v", c.about.UUID, wait)
 		c.set(func() { c.lost = true })
@@ -611,17 +611,7 @@ func (w *World) deviceFails() {
 		if l := w.life(); l != nil {
 			l.driver.fault(device.Fault{Fault: gpu.Fault{Name: "a page fault", Class: gpu.FaultProgram, Severity: gpu.Warning}, GPU: c.about.UUID, Time: time.Now(), PID: firstPID + w.intn(100)})
 		}
-	case 4:
-		w.mute(c)
 	}
-}
-
-// mute has a card list no processes for a while.
-func (w *World) mute(c *card) {
-	wait := w.chance(5 * time.Minute)
-	w.note("%s lists no processes for %v", c.about.UUID, wait)
-	c.set(func() { c.mute = true })
-	time.AfterFunc(wait, func() { c.set(func() { c.mute = false }) })
 }
 
 func (c *card) set(change func()) {
@@ -641,7 +631,7 @@ func (c *card) hang() {
 // mend ends everything that is wrong with a card.
 func (c *card) mend() {
 	c.set(func() {
-		if c.lost, c.heat, c.fails, c.mute = false, 0, false, false; c.hung != nil {
+		if c.lost, c.heat, c.fails = false, 0, false; c.hung != nil {
 			close(c.hung)
 			c.hung = nil
 		}

@@ -16,7 +16,7 @@ func (c *card) Fast(ctx context.Context, into *gpu.Sample) error {
 		got := gpu.Sample{GPU: into.GPU, Time: into.Time, Slow: into.Slow}
 		readMemory(&r, h, &got)
 		readLoad(&r, h, &got)
-		got.Processes, got.Unlisted = c.readProcesses(&r, s, h)
+		got.Processes = c.readProcesses(&r, s, h)
 		if c.slice == nil {
 			readHeat(&r, h, &got)
 			readClocks(&r, s, h, &got)

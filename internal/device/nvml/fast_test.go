@@ -75,9 +75,6 @@ func TestAbsentMetrics(t *testing.T) {
 		if err := dev.Fast(t.Context(), &s); err != nil {
 			t.Fatalf("Fast: %v", err)
 		}
-		if !s.Unlisted {
-			t.Error("a driver without lists of processes must say so")
-		}
 		if s.Power.Known() || s.Temperature.Known() || s.ClockSM.Known() || s.Throttle != nil || s.Processes != nil {
 			t.Errorf("metrics that the device does not have must be absent: %+v", s)
 		}
@@ -176,7 +173,7 @@ func TestAListThatIsNotGiven(t *testing.T) {
 		}
 		dev := devices(t, r.backend())[0]
 		for _, fails = range []bool{false, true, false} {
-			if s := fast(t, dev); s.Unlisted || (s.Processes == nil) != fails || !fails && len(s.Processes) != 1 {
+			if s := fast(t, dev); (s.Processes == nil) != fails || !fails && len(s.Processes) != 1 {
 				t.Errorf("%d, fails %v: the processes are %v", ret, fails, s.Processes)
 			}
 		}

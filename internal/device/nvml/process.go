@@ -18,9 +18,9 @@ import (
 const unknownMemory = ^uint64(0)
 
 // readProcesses merges the driver's lists by process. It returns nil if the driver has none
-// of the lists, which unlisted says, or does not give one that it has: nobody may conclude
-// then that a process is not there.
-func (c *card) readProcesses(r *round, s *session, h nvml.Device) (processes []gpu.Process, unlisted bool) {
+// of the lists, or does not give one that it has: nobody may conclude then that a process
+// is not there.
+func (c *card) readProcesses(r *round, s *session, h nvml.Device) []gpu.Process {
 	var found []gpu.Process
 	for _, of := range []struct {
 		metric metric
@@ -38,12 +38,12 @@ func (c *card) readProcesses(r *round, s *session, h nvml.Device) (processes []g
 		if list, ok := ask(r, of.metric, of.list); ok {
 			found = merge(found, list, of.kind)
 		} else if !r.absent.has(of.metric) {
-			return nil, false
+			return nil
 		}
 	}
 	slices.SortFunc(found, func(a, b gpu.Process) int { return cmp.Compare(a.PID, b.PID) })
 	c.names.fill(c.roots.Proc, found)
-	return found, found == nil
+	return found
 }
 
 // merge adds a list to found. A process is in several lists with the same amount of

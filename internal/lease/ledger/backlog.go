@@ -137,7 +137,7 @@ func (h *holders) endSome(some []overdue) error {
 				_, _ = h.l.apply(lease.Release{Key: o.lease, Fence: o.fence, By: access.Daemon(), Why: o.why}, now) // it may have ended already
 				continue
 			}
-			if left, kept := h.releaseIfUnused(o.process, now); kept {
+			if left := h.releaseIfUnused(o.process, now); len(left) > 0 {
 				remaining[o.process] = left
 				delete(h.backlog.ends, o) // from here on Observe may find that they have left
 			}
@@ -145,9 +145,9 @@ func (h *holders) endSome(some []overdue) error {
 	})
 	h.l.mu.Lock()
 	for _, o := range some {
-		if _, kept := remaining[o.process]; err != nil {
+		if err != nil {
 			h.backlog.ends[o] = true
-		} else if !kept {
+		} else if remaining[o.process] == nil {
 			delete(h.backlog.ends, o)
 			delete(h.killed, o.process)
 		}

@@ -20,7 +20,6 @@ type observed struct {
 	total gpu.MiB               // the memory in use, with that of the driver itself
 	rest  gpu.MiB               // of total, what no process told when the device last told its sum
 	owned map[lease.Key]gpu.MiB // by lease: the part of total that its processes use
-	told  bool                  // it has told its processes since the start, or never can
 	stale bool                  // its processes may belong to other leases than owned says; see recharge
 
 	recent placement.Recent // average of recent measurements
@@ -136,11 +135,10 @@ func (s *state) refresh(uuid string) {
 func (l *Ledger) Observe(o placement.Observation) {
 	var used []*usedBy
 	var kin relatives
-	var whole bool // all of its processes are known
 	if o.Sample != nil {
 		var unread []int
 		used, unread = l.census.used(o.Sample.Processes, time.Now())
-		if whole = o.Sample.Processes != nil && len(unread) == 0; !whole { // the driver or the machine does not say which there are
+		if o.Sample.Processes == nil || len(unread) > 0 { // the driver or the machine does not say which there are
 			used = append(used, l.stillUsed(o.Device.UUID, func(pid int) bool { return o.Sample.Processes == nil || slices.Contains(unread, pid) })...)
 		}
 		kin = relativesOf(used)
@@ -161,7 +159,6 @@ func (l *Ledger) Observe(o placement.Observation) {
 	}
 	if o.Sample != nil {
 		d.used, d.relatives = used, kin
-		d.told = d.told || whole || o.Sample.Unlisted
 		d.sumUp()
 		d.driver = placement.OwnUse(o.Sample, d.driver)
 		d.recent.Add(o.Sample)

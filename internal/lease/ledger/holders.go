@@ -20,7 +20,7 @@ type holders struct {
 	watches *watches // its lock is taken before that of the ledger
 
 	// The lock of the ledger guards these.
-	outlived map[process.ID]int  // holders that have ended and whose leases stand, with the lowest pid of those who keep them by the last samples, 0 while nobody knows; see untold
+	outlived map[process.ID]int  // holders that have ended while remaining processes keep their leases, with the lowest pid of those by the last samples
 	killed   map[process.ID]bool // holders that a signal ended, as far as the kernel tells, until their leases have ended
 	backlog  backlog
 
@@ -75,16 +75,15 @@ func (h *holders) exited(id process.ID, killed bool) {
 		h.l.mu.Unlock()
 	}
 	var remaining []process.ID
-	var kept bool
 	err := h.l.submit(context.Background(), func(now time.Time) error {
-		remaining, kept = h.releaseIfUnused(id, now)
+		remaining = h.releaseIfUnused(id, now)
 		return nil
 	})
 	switch {
 	case errors.Is(err, ErrStopped): // the next start releases them
 	case err != nil:
 		h.releaseLater(id)
-	case kept:
+	case len(remaining) > 0:
 		h.follow(id, remaining)
 	default:
 		h.l.mu.Lock()
@@ -102,51 +101,37 @@ func (l *Ledger) Exited(id process.ID) {
 }
 
 // releaseIfUnused releases all leases of a process that has ended, unless remaining
-// processes use a device under them, or may. In that case those keep the leases, and
-// releaseIfUnused returns them as far as they are known. The caller holds mu.
-func (h *holders) releaseIfUnused(id process.ID, now time.Time) (remaining []process.ID, kept bool) {
+// processes use a device under them. In that case those keep the leases, and
+// releaseIfUnused returns them. The caller holds mu.
+func (h *holders) releaseIfUnused(id process.ID, now time.Time) (remaining []process.ID) {
 	h.l.forgetExited(id)
-	if remaining, kept = h.keptOn(id); kept {
-		return remaining, true
+	bound := h.l.bound(id)
+	if remaining = h.l.remaining(id); len(remaining) > 0 && len(bound) > 0 {
+		h.outlived[id] = remaining[0].PID
+		return remaining
 	}
 	delete(h.outlived, id)
-	for _, held := range h.l.bound(id) {
+	for _, held := range bound {
 		_, _ = h.l.apply(h.l.endOfHolder(held, h.killed[id]), now) // the lease exists, so the book takes it
 	}
-	return nil, false
+	return nil
 }
 
-// keptOn reports whether the leases of a process that has ended outlive it, notes that, and
-// returns the remaining processes that are known. The caller holds mu.
-func (h *holders) keptOn(id process.ID) (remaining []process.ID, kept bool) {
-	bound := h.l.bound(id)
-	switch remaining = h.l.remaining(id); {
-	case len(bound) > 0 && len(remaining) > 0:
-		h.outlived[id] = remaining[0].PID
-	case h.l.untold(bound):
-		h.outlived[id] = 0
-	default:
-		return nil, false
-	}
-	return remaining, true
-}
-
-// follow watches one of the remaining processes in place of a holder that has ended. When
-// that process ends, exited looks for the next one. While none is known, there is nothing
-// to watch: releaseUnused looks again.
+// follow watches one of the remaining processes in place of a holder that has
+// ended. When that process ends, exited looks for the next one.
 func (h *holders) follow(id process.ID, remaining []process.ID) {
-	if len(remaining) == 0 {
-		return
+	err := error(process.ErrGone)
+	if len(remaining) > 0 {
+		err = h.watches.follow(id, remaining[0])
 	}
-	err := h.watches.follow(id, remaining[0])
 	if errors.Is(err, process.ErrGone) { // after another error, such as too many open files, Observe notices the end
 		h.releaseLater(id)
 	}
 }
 
 // releaseUnused has the clerk release the leases whose remaining processes have
-// left the devices since, and follow those that it did not know before. It looks at each
-// process once, however many holders have ended. The caller holds mu.
+// left the devices since. It looks at each process once, however many holders have ended.
+// The caller holds mu.
 func (h *holders) releaseUnused() {
 	if len(h.outlived) == 0 {
 		return
@@ -162,24 +147,22 @@ func (h *holders) releaseUnused() {
 			}
 		}
 	}
-	for id, before := range h.outlived {
-		switch pid := lowest[id]; {
-		case pid != 0 && before != 0:
+	for id := range h.outlived {
+		if pid := lowest[id]; pid != 0 {
 			h.outlived[id] = pid
-		case pid != 0 || !h.l.untold(h.l.bound(id)):
+		} else {
 			h.endLater(overdue{process: id})
 		}
 	}
 }
 
 // keptBy returns the lowest pid of the processes that keep a lease whose own process has
-// ended, by the last samples, or 0 if nobody knows of one. ended says whether its process
-// has. The caller holds mu.
-func (h *holders) keptBy(held *lease.Lease) (pid int, ended bool) {
-	if held.Binding == lease.ByProcess {
-		pid, ended = h.outlived[processOf(held)]
+// ended, by the last samples, or 0 if its process has not ended. The caller holds mu.
+func (h *holders) keptBy(held *lease.Lease) int {
+	if held.Binding != lease.ByProcess {
+		return 0
 	}
-	return pid, ended
+	return h.outlived[processOf(held)]
 }
 
 // resume watches the holders of the leases from before a restart, and releases
@@ -217,8 +200,8 @@ func (h *holders) watchAgain(each *lease.Lease) error {
 }
 
 // keep reports whether remaining processes use the devices of a lease whose
-// holder has ended, or may. If so, it watches them, so that the lease ends with them. It
-// looks for the processes of each holder once, and notes that in looked.
+// holder has ended. If so, it watches them, so that the lease ends with them. It looks for
+// the processes of each holder once, and notes that in looked.
 func (h *holders) keep(each *lease.Lease, looked map[process.ID]bool) bool {
 	id := processOf(each)
 	if each.Holder.Boot != h.l.boot {
@@ -229,9 +212,11 @@ func (h *holders) keep(each *lease.Lease, looked map[process.ID]bool) bool {
 	var remaining []process.ID
 	h.l.mu.Lock()
 	if first {
-		remaining, _ = h.keptOn(id)
+		if remaining = h.l.remaining(id); len(remaining) > 0 {
+			h.outlived[id] = remaining[0].PID
+		}
 	}
-	_, kept := h.outlived[id]
+	kept := h.outlived[id] != 0
 	h.l.mu.Unlock()
 	if !kept {
 		return false
@@ -282,20 +267,6 @@ func (h *holders) releaseExited(leases []*lease.Lease) {
 // workers, would leave processes behind that may still grow, on memory that
 // another lease has by then. The lease ends when the last of them has ended or
 // has left the devices, so a process that uses no device keeps no lease.
-
-// After a start nobody knows yet who uses a device: its driver may hang, or may not say at
-// once which processes there are. Until each device of a lease has said so, somebody may be
-// there, and keeps the lease.
-
-// untold reports whether a device of the leases has not told its processes since the start.
-func (s *state) untold(leases []*lease.Lease) bool {
-	return slices.ContainsFunc(leases, func(held *lease.Lease) bool {
-		return slices.ContainsFunc(held.Parts, func(p lease.Part) bool {
-			o := s.devices[p.GPU]
-			return o == nil || !o.told
-		})
-	})
-}
 
 // remaining lists the living processes that use a device under the leases of a
 // holder, each once and without the holder itself, by their pids. It leaves out a process

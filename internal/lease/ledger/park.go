@@ -37,7 +37,7 @@ func (l *Ledger) Unshared(held *lease.Lease) bool {
 // one that outlives its process: no process on the device would keep it. The caller holds
 // mu.
 func (l *Ledger) mayPark(held *lease.Lease) error {
-	if _, ended := l.holders.keptBy(held); ended {
+	if l.holders.keptBy(held) != 0 {
 		return fmt.Errorf("park %s: %w: its process has ended, and only those that it left on the device keep it", held.ID, lease.ErrUnparkable)
 	}
 	service := l.settings.Services[held.Holder.Service]

@@ -253,7 +253,6 @@ func TestParkedImpliedLeaseWhoseProcessEnds(t *testing.T) {
 	k.stop()
 	kill(t, program)
 	k = w.start(t)
-	k.device(0, 100)
 	k.told(gpu.EventReleased, "a")
 	if got := k.leases(); len(got) > 0 {
 		t.Errorf("%q stand", got)

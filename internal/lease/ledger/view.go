@@ -136,8 +136,7 @@ func (l *Ledger) FindWaiting(k lease.Key) (r *lease.Request, position int, waits
 }
 
 func (l *Ledger) held(each *lease.Lease) Held {
-	h := Held{Lease: each, Measured: make([]gpu.Opt[gpu.MiB], len(each.Parts))}
-	h.KeptBy, _ = l.holders.keptBy(each)
+	h := Held{Lease: each, Measured: make([]gpu.Opt[gpu.MiB], len(each.Parts)), KeptBy: l.holders.keptBy(each)}
 	if each.Pool {
 		if use, is := l.book.Pool(each.Key()); is {
 			h.InPool = &use
