@@ -34,8 +34,6 @@ type card struct {
 	power gpu.Watts     // limit
 	fan   gpu.Opt[gpu.Percent]
 	fails bool // a check of it
-
-	wrong func(check, format string, args ...any)
 }
 
 const (
@@ -56,12 +54,6 @@ func newCards(table *processes, n int) (cards []*card) {
 
 func newDriver(cards []*card) *driver {
 	return &driver{cards: cards, found: make(chan device.Fault, 64), closed: make(chan struct{})}
-}
-
-func (c *card) hot() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.heat > 0
 }
 
 func (d *driver) Name() string { return "sim" }
@@ -259,7 +251,6 @@ func (c *card) step(step move.Step, id move.Process) move.Outcome {
 	uuid, now := c.about.UUID, time.Now()
 	_, used := c.users()
 	o := move.Outcome{Process: id, State: move.Gone}
-	lost := ""
 	refuse := func(code int) { o.Code, o.Error = code, fmt.Sprintf("CUDA_ERROR (%d)", code) }
 	there := c.table.with(process.ID{PID: id.PID, Start: id.Start}, func(p *proc) {
 		at, memory := p.parking[uuid], p.memory[uuid]
@@ -293,7 +284,6 @@ func (c *card) step(step move.Step, id move.Process) move.Outcome {
 		case step == move.Restore && o.State == move.Checkpointed:
 			if used+memory > cardMemory {
 				at.lost = true
-				lost = fmt.Sprintf("%d MiB of process %d (%s) cannot return to %s, which has %d MiB in use", memory, p.pid, p.lease, uuid, used)
 				refuse(device.CodeOutOfMemory)
 				return
 			}
@@ -305,9 +295,6 @@ func (c *card) step(step move.Step, id move.Process) move.Outcome {
 			refuse(device.CodeIllegalState)
 		}
 	})
-	if lost != "" {
-		c.wrong("memory", "%s", lost)
-	}
 	if !there && step != move.Ask {
 		refuse(device.CodeSystem)
 	}

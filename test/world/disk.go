@@ -38,7 +38,6 @@ type disk struct {
 	mu        sync.Mutex
 	full      bool
 	broken    bool
-	unread    int               // reads of a start until one fails; 0: none will
 	once      int               // writes until one fails; 0: none will
 	at        map[string][]byte // by path: what is there if the power fails now, of files that have changed since
 	refused   int               // writes that have failed
@@ -67,19 +66,6 @@ func (d *disk) write(more bool) error {
 	return err
 }
 
-// read decides about a read of a file, which fails at most once in a start.
-func (d *disk) read() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.unread > 0 {
-		if d.unread--; d.unread == 0 {
-			d.refused, d.refusedAt = d.refused+1, time.Now()
-			return []error{syscall.EMFILE, syscall.EIO}[d.refused%2]
-		}
-	}
-	return nil
-}
-
 // folder is a folder of a daemon that can be killed at each thing that it does there.
 type folder struct {
 	file.Folder
@@ -102,9 +88,6 @@ func (f *folder) Open(name string) (file.File, error) {
 	if f.l.dead() {
 		return nil, errKilled
 	}
-	if err := f.l.w.disk.read(); err != nil {
-		return nil, &fs.PathError{Op: "open", Path: filepath.Join(f.path, name), Err: err}
-	}
 	opened, err := f.Folder.Open(name)
 	return f.opened(name, opened, err)
 }
@@ -120,9 +103,6 @@ func (f *folder) opened(name string, of file.File, err error) (file.File, error)
 func (f *folder) ReadFile(name string) ([]byte, error) {
 	if f.l.dead() {
 		return nil, errKilled
-	}
-	if err := f.l.w.disk.read(); err != nil {
-		return nil, &fs.PathError{Op: "read", Path: filepath.Join(f.path, name), Err: err}
 	}
 	return f.Folder.ReadFile(name)
 }

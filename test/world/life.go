@@ -121,11 +121,6 @@ func (w *World) begin() bool {
 	lives.Unlock()
 	w.setLife(l)
 	before := w.disk.count()
-	if !w.settling && w.one(6) {
-		unread := 1 + w.intn(60)
-		w.disk.set(func() { w.disk.unread = unread })
-	}
-	defer w.disk.set(func() { w.disk.unread = 0 })
 	settings := func() (from daemon.Sources) {
 		return daemon.Sources{File: filepath.Join(w.folder, "berth.yaml"), Getenv: func(string) string { return "" }, Start: true, Flags: map[string]string{
 			"daemon.state_dir": l.root, "daemon.socket": filepath.Join(w.folder, "berth.sock"), "daemon.listen": "", "daemon.devices": "sim:4",

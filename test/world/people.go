@@ -5,7 +5,6 @@ import (
 	"os/user"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/berth-gpu/berth/internal/access"
 	"github.com/berth-gpu/berth/internal/access/users"
@@ -35,36 +34,24 @@ type people struct {
 	mu     sync.Mutex
 	hung   chan struct{} // closed when the database answers again; nil: it answers
 	broken bool
-	slow   time.Duration   // what an answer takes
-	named  map[string]bool // whom it has named
+	silent bool // it was, at some time
 }
 
-// knows reports whether the database has named a user, so that the limits of that user are known.
-func (p *people) knows(name string) bool {
+func (p *people) wasSilent() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.named[name]
-}
-
-// names notes that it has named a user.
-func (p *people) names(name string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.named == nil {
-		p.named = map[string]bool{}
-	}
-	p.named[name] = true
+	return p.silent
 }
 
 // ask waits for the database.
 func (p *people) ask() error {
 	p.mu.Lock()
-	hung, broken, slow := p.hung, p.broken, p.slow
+	hung, broken := p.hung, p.broken
+	p.silent = p.silent || broken
 	p.mu.Unlock()
 	if hung != nil {
 		<-hung
 	}
-	time.Sleep(slow)
 	if broken {
 		return errors.New("the server of users has failed")
 	}
@@ -74,7 +61,7 @@ func (p *people) ask() error {
 func (p *people) hang() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.hung == nil {
+	if p.silent = true; p.hung == nil {
 		p.hung = make(chan struct{})
 	}
 }
@@ -82,7 +69,7 @@ func (p *people) hang() {
 func (p *people) mend() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.broken, p.slow = false, 0; p.hung != nil {
+	if p.broken = false; p.hung != nil {
 		close(p.hung)
 		p.hung = nil
 	}
@@ -97,7 +84,6 @@ func (p *people) lookUp(name string) (uid int, groups []int, err error) {
 	}
 	for i, n := range names {
 		if n == name {
-			p.names(n)
 			return firstUID + i, []int{firstUID + i, labGID}, nil
 		}
 	}
@@ -112,7 +98,6 @@ func (p *people) database() *users.Database {
 				return "", err
 			}
 			if uid == 0 || uid >= firstUID && uid < firstUID+len(names) {
-				p.names(nameOf(uid))
 				return nameOf(uid), nil
 			}
 			return "", user.UnknownUserIdError(uid)

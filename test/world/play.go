@@ -54,7 +54,7 @@ var operations = []operation{
 	{"a device is hot", 2, (*World).deviceIsHot},
 	{"the disk fails", 3, (*World).diskFails},
 	{"the user database", 2, (*World).databaseFails},
-	{"settings", 5, (*World).changeSettings},
+	{"settings", 3, (*World).changeSettings},
 	{"the clock", 2, (*World).setClock},
 	{"kill", 8, (*World).killSoon},
 	{"stop", 2, (*World).stopDaemon},
@@ -150,11 +150,6 @@ func (w *World) rebooted() {
 	w.processes.boot += "'"
 	pids := slices.Collect(maps.Values(w.processes.all))
 	w.processes.mu.Unlock()
-	w.mu.Lock()
-	for _, r := range w.runs {
-		r.bereft = true
-	}
-	w.mu.Unlock()
 	for _, p := range pids {
 		w.processes.with(process.ID{PID: p.pid, Start: p.start}, func(p *proc) { p.watched = nil })
 		w.processes.end(process.ID{PID: p.pid, Start: p.start}, process.Kill)
@@ -326,7 +321,6 @@ func (w *World) allocate() {
 		r.TTL = gpu.Some(float64(5 + w.intn(600)))
 		p.ttl = time.Duration(r.TTL.Or(0) * float64(time.Second))
 		r.Binding = "ttl"
-	case 2: // the answer says what the daemon has made of that
 	default:
 		r.Binding = "named"
 	}
@@ -340,12 +334,7 @@ func (w *World) allocate() {
 	p.binding = r.Binding
 	go func() {
 		defer w.processes.end(id, 0)
-		w.ask(p, func(ctx context.Context) (l api.Lease, err error) {
-			if l, err = c.Allocate(ctx, r); err == nil && r.Binding == "" {
-				p.binding = l.Binding
-			}
-			return l, err
-		})
+		w.ask(p, func(ctx context.Context) (api.Lease, error) { return c.Allocate(ctx, r) })
 		if p.stands() && p.binding == "process" {
 			w.work(p)
 			w.live(id, 20*time.Minute)
@@ -380,31 +369,24 @@ func (w *World) part() {
 	if of == nil {
 		return
 	}
-	var limit time.Duration
 	id, c := w.caller(of.uid)
 	r := api.LeaseRequest{ID: fmt.Sprintf("part-%d", w.count.operations), Binding: "process", Timeout: gpu.Some(0.0)}
 	if of.kind == "pool" {
 		r.FromPool, r.Memory = of.id, gpu.MiB(1+w.intn(8))<<10
 	} else {
-		of.mayEnd("it may use more than it is left")
 		r.Parent, r.Memory, r.Slots = of.id, gpu.MiB(w.intn(3))<<10, gpu.Some(0)
-		if !w.one(4) {
+		if w.one(2) {
 			r.ParentFence = of.lease.Fence
-			limit = of.limit // with which its parent ends
 		}
 	}
 	p := w.promise("part", of.uid, r.ID, id)
-	p.binding, p.parent, p.limited, p.limit = "process", of, limit > 0, limit
+	p.binding, p.parent = "process", of
 	go func() {
 		defer w.processes.end(id, 0)
 		w.ask(p, func(ctx context.Context) (api.Lease, error) { return c.Acquire(ctx, r) })
 		if p.stands() {
 			w.work(p)
-			if limit == 0 {
-				w.live(id, 10*time.Minute)
-			} else { // it does not know of that
-				w.live(id, 8*time.Hour)
-			}
+			w.live(id, 10*time.Minute)
 			p.mayEnd("its process ended")
 		}
 	}()
@@ -489,7 +471,6 @@ func (w *World) resize() {
 	c, done := w.actor(p.uid)
 	r := api.Resize{Memory: w.memory(), Fence: p.fence()}
 	w.reached(p.kind + " × resize")
-	p.mayEnd("it may use more than it is left")
 	go func() {
 		defer done()
 		_ = w.asking("resize", longCall, func(ctx context.Context) error {
@@ -643,20 +624,7 @@ func (w *World) deviceIsHot() {
 	heat := gpu.Celsius(20 + w.intn(45))
 	w.note("%s is %v hotter", c.about.UUID, heat)
 	c.set(func() { c.heat = heat })
-	w.heated()
 	time.AfterFunc(w.chance(10*time.Minute), func() { c.set(func() { c.heat = 0 }) })
-}
-
-// heated notes that leases may be revoked because of heat, if settings say so.
-func (w *World) heated() {
-	w.mu.Lock()
-	all, harsh := append([]*promise{}, w.promises...), w.harsh
-	w.mu.Unlock()
-	for _, p := range all {
-		if harsh {
-			p.mayEnd("its device is hot")
-		}
-	}
 }
 
 func (w *World) diskFails() {
@@ -679,17 +647,11 @@ func (w *World) diskFails() {
 }
 
 func (w *World) databaseFails() {
-	slow := w.chance(20 * time.Second)
-	switch w.intn(3) {
-	case 0:
+	if w.one(2) {
 		w.people.hang()
-	case 1:
+	} else {
 		w.people.mu.Lock()
 		w.people.broken = true
-		w.people.mu.Unlock()
-	case 2:
-		w.people.mu.Lock()
-		w.people.slow = slow
 		w.people.mu.Unlock()
 	}
 	w.note("the user database fails")
@@ -701,28 +663,11 @@ func (w *World) changeSettings() {
 	part := []string{
 		`{"max_pipelines": 2}`, `{"max_pipelines": 4}`, `{"memory_limit_mb": 60000}`, `{"memory_limit_mb": 81920}`, `{"optimization": {"time_slice": 20}}`, `{"queue": {"unknown": "hold"}}`, `{"queue": {"unknown": "pass"}}`,
 		`{"users": {"bob": {"memory_mb": 50000}}}`, `{"users": {"bob": null}}`, `{"jobs": "off"}`, `{"jobs": "on"}`,
-		`{"over_limit": "stop"}`, `{"over_limit": "revoke"}`, `{"overheat": "revoke"}`, `{"overheat": "tell"}`,
-		`{"throttle": "pace"}`, `{"throttle": "power"}`, `{"throttle": "slots"}`,
-	}[w.intn(18)]
+	}[w.intn(11)]
 	go func() {
 		defer w.processes.end(id, 0)
 		w.met("new settings")
-		w.mu.Lock()
-		if w.setting++; strings.Contains(part, "revoke") {
-			w.harsh = true
-		}
-		mine := w.setting
-		if strings.Contains(part, "bob") {
-			w.may["bob"] = 0
-		}
-		w.mu.Unlock()
-		w.heated()
-		err := w.asking("settings "+part, 10*time.Minute, func(ctx context.Context) error { _, err := c.SetConfig(ctx, []byte(part)); return err })
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if err == nil && w.setting == mine && strings.Contains(part, "50000") { // else the order is not known
-			w.may["bob"] = 50000
-		}
+		_ = w.asking("settings "+part, 10*time.Minute, func(ctx context.Context) error { _, err := c.SetConfig(ctx, []byte(part)); return err })
 	}()
 }
 
@@ -888,11 +833,24 @@ func (w *World) use(program process.ID, l api.Lease, s script) {
 	})
 }
 
+// commands counts how often the command of a task was started.
+type commands struct {
+	runs map[string]int
+	last script
+}
+
 // started notes that a minder has started a command, which happens once in a run.
-func (w *World) started(key string, r *mindedRun) {
+func (w *World) started(order api.MinderOrder, s script) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if r.starts++; r.starts > 1 {
-		w.found("jobs", "the command of run %s was started %d times", key, r.starts)
+	task, _, _ := strings.Cut(order.Run, "/")
+	c := w.tasks[task]
+	if c == nil {
+		c = &commands{runs: map[string]int{}}
+		w.tasks[task] = c
+	}
+	c.last = s
+	if c.runs[order.Run]++; c.runs[order.Run] > 1 {
+		w.found("jobs", "the command of run %s was started %d times", order.Run, c.runs[order.Run])
 	}
 }

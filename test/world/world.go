@@ -52,7 +52,7 @@ type World struct {
 	offset   time.Duration // of the clock of the wall
 	slept    time.Duration
 	promises []*promise
-	runs     map[string]*mindedRun // all that there were, also after their records are gone
+	tasks    map[string]*commands // by job or task
 	fences   map[uint64]string
 	wrongs   []string
 	told     []string // what happened, for a person
@@ -64,13 +64,6 @@ type World struct {
 	ending   map[string]int // by user and id: who means to end whatever has the id
 	observer process.ID     // of root
 	settling bool
-	harsh    bool            // settings may have leases revoked because of heat
-	setting  int             // how many times settings were changed
-	revoked  []string        // secrets of tokens
-	may      map[string]int  // MiB, by user: limits of which a daemon has said that they hold; 0: none
-	had      map[string]int  // MiB, by user with limits, at the last look
-	held     map[string]bool // users whose limits held then
-	ready    bool            // at the last look nothing kept those jobs from running that wait
 	front    *front
 	fronts   int // that there were
 	up       time.Time
@@ -80,21 +73,15 @@ type World struct {
 	count struct{ operations, effects, kills, restarts, reboots int }
 }
 
-const firstBoot = "boot-1"
-
 // New returns a machine on which no daemon runs yet. Its files are in folder.
 func New(folder string, seed uint64) *World {
 	w := &World{
 		folder: folder, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), effectRand: rand.New(rand.NewPCG(seed, 2)), began: time.Now(),
-		minded: map[string]*mindedRun{}, runs: map[string]*mindedRun{}, fences: map[uint64]string{}, marks: map[string]int{}, ending: map[string]int{},
-		may: map[string]int{"eve": 60000}, had: map[string]int{}, held: map[string]bool{}, servers: map[string]process.ID{},
+		minded: map[string]*mindedRun{}, tasks: map[string]*commands{}, fences: map[uint64]string{}, marks: map[string]int{}, ending: map[string]int{}, servers: map[string]process.ID{},
 	}
 	w.disk.at = map[string][]byte{}
-	w.processes = newProcesses(firstBoot)
+	w.processes = newProcesses("boot-1")
 	w.cards = newCards(w.processes, 4)
-	for _, c := range w.cards {
-		c.wrong = w.wrong
-	}
 	w.root = filepath.Join(folder, "state-1")
 	if err := os.WriteFile(filepath.Join(folder, "berth.yaml"), []byte(settings), 0o600); err != nil {
 		w.wrong("machine", "%v", err)
@@ -106,7 +93,6 @@ const settings = `
 gpu: {max_pipelines: 4, foreign: show, monitor_interval: 5}
 past: off
 users: {olga: {role: operator}, eve: {memory_mb: 60000, running_jobs: 2}}
-groups: {lab: {memory_mb: 200000, running_jobs: 6}}
 optimization: {time_slice_seconds: 60, park_idle_after: 30}
 services:
   chat: {command: server, user: server, memory: 30GiB, port: 21001, idle_after: 120, away: stop}
